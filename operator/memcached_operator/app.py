@@ -1,0 +1,121 @@
+"""The composition root: every part is made here and handed to those that need it. Owns start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import uuid
+
+import aiohttp
+import uvloop
+
+from memcached_operator import __version__
+from memcached_operator.controller.reconciler import MemcachedReconciler
+from memcached_operator.controller.views import MEMCACHED_WATCH, OWNED
+from memcached_operator.errors import OperatorError
+from memcached_operator.kube.client import KubeClient, open_session
+from memcached_operator.kube.credentials import Credentials, load_credentials
+from memcached_operator.runtime import Controller, Manager
+from memcached_operator.runtime.election import LeaseConfig
+from memcached_operator.runtime.events import Recorder
+from memcached_operator.runtime.health import HttpServer
+from memcached_operator.runtime.kopf_source import OpenSession
+from memcached_operator.runtime.store import Stores
+from memcached_operator.settings import LeaderElection, Settings
+from memcached_operator.telemetry.logs import configure_logging
+from memcached_operator.telemetry.metrics import Metrics
+from memcached_operator.telemetry.tracing import Tracer, start_tracing
+
+log = logging.getLogger(__name__)
+
+NAME = "memcached-operator"
+USER_AGENT = f"{NAME}/{__version__}"
+
+
+def run(settings: Settings) -> int:
+    """Runs the operator until it is told to stop; returns the exit code of the process."""
+    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
+    configure_logging(settings.log_level, json_lines=as_json, colour=settings.log_colour and not as_json)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            return runner.run(_run(settings))
+        except (OperatorError, OSError) as error:
+            log.critical("exit 1: %s", error)
+            return 1
+
+
+async def _run(settings: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    metrics = Metrics(__version__, push=settings.otlp_metrics)
+    tracer = start_tracing(__version__, otlp=settings.otlp_traces)
+    credentials = await load_credentials(settings.kubeconfig)
+    async with await open_session(credentials, user_agent=USER_AGENT) as session:
+        api = KubeClient(
+            session,
+            credentials.server,
+            on_request=lambda verb, resource, code: metrics.api_request(verb, resource, str(code) if code else "error"),
+        )
+        identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
+        recorder = Recorder(api, metrics, controller=NAME, instance=settings.pod_name)
+        manager = Manager(
+            api,
+            open_session=_kopf_session(credentials),
+            metrics=metrics,
+            tracer=tracer,
+            recorder=recorder,
+            lease=_lease(settings.leader_election, identity),
+            namespaces=settings.watch_namespaces,
+            resync_seconds=settings.resync_seconds,
+        )
+        manager.add(_memcached_controller(settings, api, recorder, metrics))
+        server = HttpServer(live=[manager.alive], ready=[manager.ready], render_metrics=metrics.render)
+        await server.start(settings.health_address, settings.metrics_address)
+        log.info("%s %s works in %s", NAME, __version__, ", ".join(settings.watch_namespaces) or "all namespaces")
+        try:
+            code = await manager.run(stop)
+        finally:
+            await server.stop()
+    await asyncio.to_thread(_shut_down_telemetry, metrics, tracer)
+    if code == 0:
+        log.info("stopped")
+    return code
+
+
+def _memcached_controller(settings: Settings, api: KubeClient, recorder: Recorder, metrics: Metrics) -> Controller:
+    def make(stores: Stores) -> MemcachedReconciler:
+        return MemcachedReconciler(api, stores, recorder, metrics, default_image=settings.default_image)
+
+    return Controller("memcached", for_=MEMCACHED_WATCH, owns=OWNED, reconciler=make, workers=settings.workers)
+
+
+def _lease(election: LeaderElection | None, identity: str) -> LeaseConfig | None:
+    if election is None:
+        return None
+    return LeaseConfig(
+        namespace=election.namespace,
+        name=election.name,
+        identity=identity,
+        duration=election.lease_seconds,
+        renew_deadline=election.renew_deadline_seconds,
+        # Half the deadline: one lost renewal is made up for, at 12 requests a minute and not 30.
+        renew_every=election.renew_deadline_seconds / 2,
+        retry_every=election.retry_seconds / 2,
+    )
+
+
+def _kopf_session(credentials: Credentials) -> OpenSession:
+    async def open_for_kopf() -> tuple[str, aiohttp.ClientSession]:
+        return credentials.server, await open_session(credentials, user_agent=f"{USER_AGENT} kopf")
+
+    return open_for_kopf
+
+
+def _shut_down_telemetry(metrics: Metrics, tracer: Tracer) -> None:
+    tracer.shutdown(2.0)
+    metrics.shutdown(2.0)

@@ -1,0 +1,1 @@
+"""The Memcached reconciler: observe, parse, desire, plan, apply, derive status, write it."""

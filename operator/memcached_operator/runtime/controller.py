@@ -1,0 +1,129 @@
+"""A controller: one primary kind, the kinds that it owns, a reconciler, and N workers on one queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from memcached_operator.errors import BugError, ConflictError, FencedError, OperatorError, TerminalError
+from memcached_operator.runtime.ports import Metrics, Tracer
+from memcached_operator.runtime.result import Reconciler, Result
+from memcached_operator.runtime.store import Key, Store, Stores, Watch
+from memcached_operator.runtime.workqueue import Backoff, ShutDown, WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+class Controller:
+    """Maps events to keys, and keys to `reconcile(key)`. One key is never worked on twice at the same time.
+
+    `reconciler` makes the reconciler from the stores that it reads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        for_: Watch[Any],
+        reconciler: Callable[[Stores], Reconciler],
+        owns: Sequence[Watch[Any]] = (),
+        workers: int = 1,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.name = name
+        self.workers = workers
+        self.queue = WorkQueue()
+        self.primary: Store[Any] = Store(for_, self._primary_changed)
+        self.owned = [Store(watch, self._owned_changed(watch)) for watch in owns]
+        self.busy_since: dict[Key, float] = {}  # for liveness: a reconcile that never ends
+        self._backoff = backoff or Backoff()
+        self.reconciler = reconciler(self.stores)
+        self._background = True  # until the first lists are in
+
+    @property
+    def stores(self) -> Stores:
+        """Every store of this controller by its kind."""
+        return {store.watch.gvr: store for store in (self.primary, *self.owned)}
+
+    def _primary_changed(self, old: Any, new: Any) -> None:
+        self.queue.add((new or old).key, background=self._background)
+
+    def _owned_changed(self, watch: Watch[Any]) -> Any:
+        def changed(old: Any, new: Any) -> None:
+            delay = watch.delay(old, new)
+            owners = {watch.owner(thing) for thing in (old, new) if thing is not None}
+            for owner in owners:
+                if owner is None:
+                    continue
+                if self._background:
+                    self.queue.add(owner, background=True)
+                else:
+                    self.queue.add_after(owner, delay)
+
+        return changed
+
+    def listing(self, *, active: bool) -> None:
+        """While a list is read, what it wakes goes behind live events."""
+        self._background = active
+
+    def enqueue_all(self) -> None:
+        """Every primary resource, behind live events: after a change of leader and at a resync."""
+        for key in self.primary.keys():  # noqa: SIM118 - a Store is no mapping
+            self.queue.add(key, background=True)
+
+    async def work(self, metrics: Metrics, tracer: Tracer) -> None:
+        """One worker: runs until the queue is closed, or it is cancelled."""
+        while True:
+            try:
+                key, waited = await self.queue.get()
+            except ShutDown:
+                return
+            metrics.queue_waited(waited)
+            started = time.monotonic()
+            self.busy_since[key] = started
+            outcome = "cancelled"
+            try:
+                with tracer.span("reconcile", controller=self.name, key=str(key)):
+                    outcome = self._settle(key, await self.reconciler.reconcile(key))
+            except OperatorError as error:
+                outcome = self._failed(key, error, metrics)
+            except Exception as error:  # the worker loop: a bug in one resource must not stop the others
+                log.exception("%s %s: a bug; please report it", self.name, key)
+                outcome = self._failed(key, BugError(repr(error)), metrics)
+            finally:
+                del self.busy_since[key]
+                self.queue.done(key)
+                metrics.reconcile_finished(self.name, outcome, time.monotonic() - started)
+
+    def _settle(self, key: Key, result: Result) -> str:
+        self._backoff.forget(key)
+        if result.after is None:
+            return "done"
+        self.queue.add_after(key, result.after)
+        return "requeue"
+
+    def _failed(self, key: Key, error: OperatorError, metrics: Metrics) -> str:
+        match error:
+            case FencedError():
+                pass  # whoever leads next reconciles every key
+            case TerminalError():
+                self._backoff.forget(key)
+                log.warning("%s %s: %s; it waits for an edit", self.name, key, error)
+            case _:
+                stale = isinstance(error, ConflictError)
+                delay = max(self._backoff.next_delay(key), error.retry_after or 0.0)
+                level = logging.DEBUG if stale or self._backoff.failures(key) < 3 else logging.WARNING
+                log.log(level, "%s %s: %s; next try in %.2f s", self.name, key, error, delay)
+                metrics.queue_retried()
+                self.queue.add_after(key, delay)
+        return error.category
+
+
+async def run_workers(controller: Controller, metrics: Metrics, tracer: Tracer) -> None:
+    """All workers of a controller, until the queue closes; cancelling this cancels what they write."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(controller.workers):
+            group.create_task(controller.work(metrics, tracer), name=f"worker {controller.name}/{number}")
