@@ -7,6 +7,8 @@ import logging
 import signal
 import sys
 import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import aiohttp
 import uvloop
@@ -34,19 +36,44 @@ NAME = "memcached-operator"
 USER_AGENT = f"{NAME}/{__version__}"
 
 
-def run(settings: Settings) -> int:
-    """Runs the operator until it is told to stop; returns the exit code of the process."""
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a reconciler may need to do its work."""
+
+    settings: Settings
+    api: KubeClient
+    recorder: Recorder
+    metrics: Metrics
+
+
+MakeControllers = Callable[[Context], Sequence[Controller]]
+
+
+def memcached_controllers(context: Context) -> Sequence[Controller]:
+    """The controllers of this operator. A new kind is one more line here."""
+
+    def reconciler(stores: Stores) -> MemcachedReconciler:
+        return MemcachedReconciler(
+            context.api, stores, context.recorder, context.metrics, default_image=context.settings.default_image
+        )
+
+    workers = context.settings.workers
+    return [Controller("memcached", for_=MEMCACHED_WATCH, owns=OWNED, reconciler=reconciler, workers=workers)]
+
+
+def run(settings: Settings, make_controllers: MakeControllers = memcached_controllers) -> int:
+    """Runs controllers until the process is told to stop; returns its exit code."""
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     configure_logging(settings.log_level, json_lines=as_json, colour=settings.log_colour and not as_json)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            return runner.run(_run(settings))
+            return runner.run(_run(settings, make_controllers))
         except (OperatorError, OSError) as error:
             log.critical("exit 1: %s", error)
             return 1
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: Settings, make_controllers: MakeControllers) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -73,7 +100,8 @@ async def _run(settings: Settings) -> int:
             namespaces=settings.watch_namespaces,
             resync_seconds=settings.resync_seconds,
         )
-        manager.add(_memcached_controller(settings, api, recorder, metrics))
+        for controller in make_controllers(Context(settings, api, recorder, metrics)):
+            manager.add(controller)
         server = HttpServer(live=[manager.alive], ready=[manager.ready], render_metrics=metrics.render)
         await server.start(settings.health_address, settings.metrics_address)
         log.info("%s %s works in %s", NAME, __version__, ", ".join(settings.watch_namespaces) or "all namespaces")
@@ -85,13 +113,6 @@ async def _run(settings: Settings) -> int:
     if code == 0:
         log.info("stopped")
     return code
-
-
-def _memcached_controller(settings: Settings, api: KubeClient, recorder: Recorder, metrics: Metrics) -> Controller:
-    def make(stores: Stores) -> MemcachedReconciler:
-        return MemcachedReconciler(api, stores, recorder, metrics, default_image=settings.default_image)
-
-    return Controller("memcached", for_=MEMCACHED_WATCH, owns=OWNED, reconciler=make, workers=settings.workers)
 
 
 def _lease(election: LeaderElection | None, identity: str) -> LeaseConfig | None:

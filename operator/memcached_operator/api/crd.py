@@ -153,8 +153,7 @@ def _structural(node: Schema, definitions: dict[str, Schema]) -> Schema:
                 continue
             case "default":
                 if not _is_empty(value):
-                    # Nested defaults fill an empty object.
-                    result[key] = {} if isinstance(value, dict) else value
+                    result[key] = value
             case "properties":
                 result[key] = {name: _structural(inner, definitions) for name, inner in value.items()}
             case "items" | "additionalProperties" if isinstance(value, dict):

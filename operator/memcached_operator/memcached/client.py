@@ -61,8 +61,7 @@ class Client:
         header = await self._ask(b"get " + key.encode())
         if header == "END":
             return None
-        length = int(_expect(header, "VALUE ").split(" ")[2])
-        value = await self._read(length)
+        value = await self._read(_length(_expect(header, "VALUE ")))
         _expect(await self._line(), "")
         _expect(await self._line(), "END")
         return value
@@ -101,10 +100,13 @@ class Client:
 
     async def _line(self) -> str:
         async with asyncio.timeout(self._patience):
-            line = await self._reader.readline()
-        if not line.endswith(_END):
-            raise ProtocolError(f"the server closed the connection after {line!r}")
-        return line.removesuffix(_END).decode()
+            try:
+                line = await self._reader.readuntil(_END)
+            except asyncio.IncompleteReadError as error:
+                raise ProtocolError(f"the server closed the connection after {error.partial!r}") from error
+            except asyncio.LimitOverrunError as error:
+                raise ProtocolError("memcached answered a line without an end") from error
+        return line.removesuffix(_END).decode(errors="replace")
 
     async def _read(self, length: int) -> bytes:
         async with asyncio.timeout(self._patience):
@@ -120,6 +122,14 @@ def _expect(line: str, prefix: str) -> str:
     if not line.startswith(prefix) or (complete and line != prefix):
         raise ProtocolError(f"memcached answered {line!r} where {prefix!r} was expected")
     return line.removeprefix(prefix)
+
+
+def _length(header: str) -> int:
+    """Bytes of the value that follows `<key> <flags> <bytes>`."""
+    match header.split(" "):
+        case [_, _, length, *_] if length.isascii() and length.isdigit():
+            return int(length)
+    raise ProtocolError(f"memcached announced a value by {header!r}")
 
 
 def _check(key: str) -> None:
