@@ -5,13 +5,14 @@
 SHELL := /bin/sh
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
+# `make install run` means one after the other.
+.NOTPARALLEL:
 
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SOURCES := $(wildcard operator hack examples bench e2e)
-# The kubectl on PATH, else the one that the demo and the tests made for themselves.
-KUBECTL ?= $(shell command -v kubectl 2>/dev/null || echo '$(PY) -m controlplane kubectl')
+KUBECTL ?= hack/kubectl
 
 # A week: a hijacked release is usually found within days.
 LOCK = $(PY) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -55,10 +56,10 @@ integration: setup ## Tests on a real kube-apiserver and etcd
 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict, import-linter
-	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m ruff check --output-format concise $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m mypy $(SOURCES)
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-logo
 
 .PHONY: fmt
 fmt: setup ## Format the code and mend what ruff can mend
@@ -82,16 +83,15 @@ clean: ## Remove .venv and the tools' caches (not the control plane's binaries)
 ##@ Generated files
 
 .PHONY: generate
-generate: setup ## Models -> API reference
-	$(PY) -m memcached_operator.codegen generate
+generate: setup ## Models and permissions -> CRD, RBAC, API reference: what is out of date is written anew
+	$(PY) -m memcached_operator.codegen
 
 .PHONY: manifests
-manifests: setup ## Models and permissions -> CRD and RBAC in config/
-	$(PY) -m memcached_operator.codegen manifests
+manifests: generate ## The same, by the name that other operators give it
 
 .PHONY: verify-generate
-verify-generate: setup ## Fail when a generated file is stale
-	@hack/verify-generate
+verify-generate: setup ## Fail when a generated file is out of date
+	$(PY) -m memcached_operator.codegen --check
 
 ##@ The current cluster
 

@@ -7,8 +7,9 @@ Nothing in this package imports the operator.
 
 from controlplane import binaries
 from controlplane.api import Api, ApiError
-from controlplane.audit import AuditLog, Request
+from controlplane.audit import AuditLog, ReadAudit, Request
 from controlplane.cluster import ControlPlane, ControlPlaneError
+from controlplane.operator_process import OperatorProcess, OperatorProcessError, StartOperator
 from controlplane.waiting import NotYet, WaitTimeoutError, wait_until
 
 __all__ = [
@@ -18,7 +19,11 @@ __all__ = [
     "ControlPlane",
     "ControlPlaneError",
     "NotYet",
+    "OperatorProcess",
+    "OperatorProcessError",
+    "ReadAudit",
     "Request",
+    "StartOperator",
     "WaitTimeoutError",
     "binaries",
     "wait_until",

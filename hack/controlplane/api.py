@@ -1,4 +1,4 @@
-"""A small client for test drivers: JSON in and out over one kept connection, far cheaper than a kubectl process a call."""
+"""A small client for test drivers: JSON over one kept connection, far cheaper than a kubectl process a call."""
 
 import http.client
 import json
@@ -32,9 +32,10 @@ class ApiError(RuntimeError):
 
 
 class Api:
-    """One user's connection to one API server. Close it, or use it in `with`. Threads may share it: requests take turns.
+    """One user's connection to one API server. Close it, or use it in `with`.
 
-    Raises OSError or http.client.HTTPException when the server cannot be reached.
+    Threads may share it: requests take turns. Where the server cannot be reached, OSError or
+    http.client.HTTPException is raised.
     """
 
     def __init__(self, credentials: Credentials, timeout: float = 30) -> None:
@@ -47,8 +48,10 @@ class Api:
         self._connection: http.client.HTTPSConnection | None = None
         self._lock = threading.Lock()
 
-    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
-        """Send one request; return (status, decoded JSON, or text where the answer is no JSON). Any status is returned."""
+    def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> tuple[int, Any]:
+        """Send one request; return its status, whatever it is, and the decoded JSON (text where it is no JSON)."""
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         payload = None if body is None else json.dumps(body)
         with self._lock:
@@ -133,7 +136,7 @@ class Api:
 
 
 def object_path(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:
-    """Return the path of an object or collection: object_path("apps/v1", "deployments", "default", "a")."""
+    """Return the path of an object, or of a collection when there is no name, e.g. for ("apps/v1", "deployments")."""
     root = "/apis" if "/" in api_version else "/api"
     scope = f"/namespaces/{namespace}" if namespace else ""
     return f"{root}/{api_version}{scope}/{plural}" + (f"/{name}" if name else "")

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _OK = 200
@@ -46,16 +46,23 @@ class AuditLog:
         return self.path.stat().st_size
 
     def requests(self, *, user: str | None = None, since: int = 0) -> list[Request]:
-        """Return the requests logged after the offset `since`, of one user or of all, each once, in the order of logging.
+        """Return the requests logged after the offset `since`, of one user or of all, each once, in order.
 
-        A watch that was accepted counts when it starts, everything else when it is answered. A line that is being written
-        is left for the next call.
+        A watch that was accepted counts when it starts, everything else when it is answered. A line that is being
+        written is left for the next call.
         """
         with self.path.open("rb") as file:
             file.seek(since)
             lines = file.read().split(b"\n")[:-1]
         requests = (_request(json.loads(line)) for line in lines)
         return [request for request in requests if request and user in {None, request.user}]
+
+
+class ReadAudit(Protocol):
+    """Reads a cluster's audit log up to now: `ControlPlane.audit`."""
+
+    def __call__(self, user: str | None = None, since: int = 0) -> list[Request]:
+        """Return the requests after the offset `since`, of one user or of all."""
 
 
 def _request(event: dict[str, Any]) -> Request | None:

@@ -110,7 +110,9 @@ def _build(names: list[str], cache: Path) -> dict[str, Path]:
         # Before the first minute is spent: can all of them be built?
         for name in names:
             gobuild.require_go(gobuild.PROGRAMS[name])
-        progress.note(f"building {len(names)} programs with Go: minutes the first time, seconds when Go has them compiled")
+        progress.note(
+            f"building {len(names)} programs with Go: minutes the first time, seconds when Go has them compiled"
+        )
         for name in names:
             path = _built_path(name, cache)
             with progress.step(f"building {name}") as step:

@@ -35,7 +35,7 @@ class ControlPlaneError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What outlives the process that started a cluster. `owner` is the pid whose death makes the cluster stale, or 0."""
+    """What outlives the process that started a cluster. `owner`, if not 0, is the pid whose death makes it stale."""
 
     name: str
     owner: int
@@ -49,8 +49,8 @@ class _State:
 class ControlPlane:
     """A real control plane on 127.0.0.1 with simulated nodes; make one with `start` or `attach`, then `stop` it.
 
-    Its folder (`folder`: component logs in `logs/`, certificates in `pki/`) is below `paths.home()`. Used in `with`, it is
-    stopped at the end of the block.
+    Its folder (`folder`: component logs in `logs/`, certificates in `pki/`) is below `paths.home()`. Used in `with`, it
+    is stopped at the end of the block.
     """
 
     def __init__(self, state: _State) -> None:
@@ -78,11 +78,12 @@ class ControlPlane:
     ) -> Self:
         """Start a cluster and return it when it is ready: API server, controllers, scheduler, nodes.
 
-        `audit` logs every request's metadata. `nodes` is at most 100. `extra_apiserver_args` are flags without the dashes.
+        `audit` logs every request's metadata. `nodes` is at most 100. `extra_apiserver_args` are flags without dashes.
         `kcm_fast` raises the controller manager's request rate and workers. `tmpfs` keeps etcd's data in /dev/shm.
-        A cluster belongs to the process that starts it: once that has died without stopping it, the next `start` removes
-        it. A `detached` one stays until it is stopped. `timeout` (s) bounds each of kwokctl's call and the wait.
-        Raises BinaryError, and ControlPlaneError when the name is taken or it does not come up (with a component's log).
+        A cluster belongs to the process that starts it: once that has died without stopping it, the next `start`
+        removes it. A `detached` one stays until it is stopped. `timeout` (s) bounds kwokctl's call, and then the wait.
+
+        Raises BinaryError, and ControlPlaneError when the name is taken or it does not come up (with the logs' ends).
         """
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
             raise ControlPlaneError(f"a cluster's name has lower case letters, digits and inner dashes, not {name!r}")
@@ -124,7 +125,9 @@ class ControlPlane:
         try:
             return cls(_State(**json.loads((_own_folder(name) / "state.json").read_text())))
         except FileNotFoundError:
-            raise ControlPlaneError(f"there is no cluster {name!r}; there are: {', '.join(names()) or 'none'}") from None
+            raise ControlPlaneError(
+                f"there is no cluster {name!r}; there are: {', '.join(names()) or 'none'}"
+            ) from None
 
     def stop(self) -> None:
         """End every process of the cluster and return when all are gone; then remove its files. Safe to call again."""
@@ -172,7 +175,7 @@ class ControlPlane:
         return self._api
 
     def credentials(self, user: str) -> Credentials:
-        """Return credentials of `user`, made on first use. Rights come from RBAC alone; groups: system:authenticated."""
+        """Return credentials of `user`, made on first use. It has no rights but by RBAC: see rbac.py."""
         pki = self.folder / "pki"
         certificate, key = issue_certificate(user, pki / "ca.crt", pki / "ca.key", self._own / "users")
         return Credentials(self.server, pki / "ca.crt", certificate, key)
@@ -189,7 +192,11 @@ class ControlPlane:
         return self._programs["kubectl"]
 
     def kubectl(
-        self, *args: str, input: str | None = None, check: bool = True, kubeconfig: Path | None = None  # noqa: A002 - subprocess's word
+        self,
+        *args: str,
+        input: str | None = None,  # noqa: A002 - subprocess's word for it
+        check: bool = True,
+        kubeconfig: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as the administrator, or as the user of `kubeconfig`; `input` is its standard input.
 
@@ -211,8 +218,8 @@ class ControlPlane:
     def install_crds(self, source: Path, timeout: float = 30) -> None:
         """Apply CRDs, from a file or a kustomize folder, and return when they are served and garbage is collected.
 
-        The controller manager is restarted: its garbage collector would not know a new kind for up to 30 seconds, in which
-        no owner's deletion is seen.
+        The controller manager is restarted: its garbage collector would not know a new kind for up to 30 seconds, in
+        which no owner's deletion is seen.
         """
         self.kubectl("apply", "--server-side", "-k" if source.is_dir() else "-f", str(source))
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", f"--timeout={timeout:g}s")
@@ -271,20 +278,9 @@ class ControlPlane:
         if dead:
             return f"not running: {', '.join(dead)}"
         try:
-            status, answer = self.api.request("GET", "/readyz")
-            if status != _OK:
-                return f"kube-apiserver /readyz: {status} {str(answer)[-200:]}"
-            for component in ("kube-controller-manager", "kube-scheduler"):
-                if problem := self._unhealthy(component, living[component]):
-                    return problem
-            ready = sum(_is_ready(node) for node in self.api.get("/api/v1/nodes")["items"])
-            if ready < self._state.nodes:
-                return f"{ready} of {self._state.nodes} nodes are Ready"
-            if self.api.find(object_path("v1", "serviceaccounts", "default", "default")) is None:
-                return "the namespace default has no service account yet"
+            return self._unready_api() or self._unready_controllers(living) or self._unready_objects()
         except (ApiError, *_UNREACHABLE) as error:
             return f"kube-apiserver: {error}"
-        return ""
 
     def wait_ready(self, timeout: float = 60) -> None:
         """Return when every component, the nodes and the default service account are ready.
@@ -354,7 +350,9 @@ class ControlPlane:
         documents = [configuration, simulation.kwok_configuration(), *simulation.stages()]
         (self._own / "kwok.json").write_text(simulation.render(documents))
         try:
-            self._kwokctl("create", "cluster", "--config", str(self._own / "kwok.json"), timeout=timeout)
+            # A zero can be said as a flag only: in the file it would be taken for "not given".
+            options = ["--config", str(self._own / "kwok.json"), "--node-lease-duration-seconds=0"]
+            self._kwokctl("create", "cluster", *options, timeout=timeout)
             pki = self.folder / "pki"
             admin = Credentials(self.server, pki / "ca.crt", pki / "admin.crt", pki / "admin.key")
             write_kubeconfig(self.kubeconfig, admin.kubeconfig(self.name, "admin"))
@@ -378,21 +376,37 @@ class ControlPlane:
         log = self._own / "kwokctl.log"
         # Its kubeconfig option would otherwise change the user's ~/.kube/config.
         options = ["--kubeconfig", str(self._own / "kwokctl.kubeconfig")] if command[0] == "create" else []
-        with log.open("a") as words:
+        with (
+            log.open("a") as words,
+            subprocess.Popen(
+                [str(self._programs["kwokctl"]), *command, "--name", self.name, *options],
+                env={**os.environ, "KWOK_WORKDIR": str(_kwok_home())},
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+            ) as running,
+        ):
+            what = f"kwokctl {' '.join(command[:2])}"
+
+            def ended() -> int | None:
+                code = running.poll()
+                if code is None and (dead := self._stillborn()):
+                    raise ControlPlaneError(f"{what}: {dead} ended while it was started")
+                return code
+
             try:
-                result = subprocess.run(
-                    [str(self._programs["kwokctl"]), *command, "--name", self.name, *options],
-                    env={**os.environ, "KWOK_WORKDIR": str(_kwok_home())},
-                    stdin=subprocess.DEVNULL,
-                    stdout=words,
-                    stderr=words,
-                    timeout=timeout,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired as error:
-                raise ControlPlaneError(f"kwokctl {' '.join(command[:2])} took more than {timeout:g} s") from error
-        if result.returncode != 0:
-            raise ControlPlaneError(f"kwokctl {' '.join(command[:2])} failed:\n{_tail(log)}")
+                code = wait_until(ended, timeout, what, until=lambda code: code is not None)
+            except WaitTimeoutError as error:
+                raise ControlPlaneError(str(error)) from error
+            finally:
+                running.kill()
+        if code != 0:
+            raise ControlPlaneError(f"{what} failed:\n{_tail(log)}")
+
+    def _stillborn(self) -> str:
+        """Return which of the two that kwokctl waits for, for minutes, has been started and is dead; "" if none is."""
+        recorded = {component: self._recorded_pid(component) for component in ("etcd", "kube-apiserver")}
+        return next((component for component, pid in recorded.items() if pid and not processes.is_alive(pid)), "")
 
     def _add_nodes(self, count: int) -> None:
         def reachable() -> bool:
@@ -425,9 +439,24 @@ class ControlPlane:
         except KeyError:
             raise ControlPlaneError(f"{component!r} is not running; running are: {', '.join(self.pids())}") from None
 
+    def _unready_api(self) -> str:
+        status, answer = self.api.request("GET", "/readyz")
+        return "" if status == _OK else f"kube-apiserver /readyz: {status} {str(answer)[-200:]}"
+
+    def _unready_controllers(self, living: Mapping[str, int]) -> str:
+        with_health = ("kube-controller-manager", "kube-scheduler", "kwok-controller")
+        return next(filter(None, (self._unhealthy(component, living[component]) for component in with_health)), "")
+
+    def _unready_objects(self) -> str:
+        ready = sum(_is_ready(node) for node in self.api.get("/api/v1/nodes")["items"])
+        if ready < self._state.nodes:
+            return f"{ready} of {self._state.nodes} nodes are Ready"
+        account = self.api.find(object_path("v1", "serviceaccounts", "default", "default"))
+        return "" if account else "the namespace default has no service account yet"
+
     def _unhealthy(self, component: str, pid: int) -> str:
         """Return why the component's own /healthz does not say ok, or ""."""
-        port = re.search(r"--secure-port=(\d+)", processes.command_line(pid))
+        port = re.search(r"--(?:secure-port=|server-address=\S+:)(\d+)", processes.command_line(pid))
         if port is None:
             return f"{component} has no port yet"
         context = ssl.create_default_context(cafile=str(self.folder / "pki" / "ca.crt"))
@@ -438,7 +467,9 @@ class ControlPlane:
         try:
             connection.request("GET", "/healthz")
             response = connection.getresponse()
-            return "" if response.status == _OK else f"{component} /healthz: {response.status} {response.read()[-200:]!r}"
+            return (
+                "" if response.status == _OK else f"{component} /healthz: {response.status} {response.read()[-200:]!r}"
+            )
         except _UNREACHABLE as error:
             return f"{component}: {error}"
         finally:
@@ -460,7 +491,10 @@ def sweep() -> list[str]:
     """Stop and remove the clusters whose owner died without doing so, and return their names."""
     swept = []
     for name in names():
-        control_plane = ControlPlane.attach(name)
+        try:
+            control_plane = ControlPlane.attach(name)
+        except ControlPlaneError:
+            continue  # its owner has just removed it
         owner = control_plane._state.owner  # noqa: SLF001 - the function is one of the class, but for its file's order
         if owner and processes.started_at(owner) != control_plane._state.owner_started_at:  # noqa: SLF001 - as above
             progress.note(f"removing cluster {name!r}: process {owner}, which started it, is gone")

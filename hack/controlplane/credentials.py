@@ -57,14 +57,25 @@ def issue_certificate(user: str, authority: Path, authority_key: Path, folder: P
         raise CredentialsError(f"not a user name that fits a certificate: {user!r}")
     openssl = shutil.which("openssl")
     if openssl is None:
-        raise CredentialsError("`openssl` is not on PATH; users' certificates are made with it. Install the package openssl.")
+        raise CredentialsError(
+            "`openssl` is not on PATH; users' certificates are made with it. Install the package openssl."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     certificate, key, request = (folder / f"{user}.{suffix}" for suffix in ("crt", "key", "csr"))
     if not certificate.exists():
         key.touch(mode=0o600)
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
         _run(openssl, "req", "-new", *curve, "-keyout", str(key), "-subj", f"/CN={user}", "-out", str(request))
-        signing = ["-CA", str(authority), "-CAkey", str(authority_key), "-set_serial", str(_serial(folder)), "-days", "365"]
+        signing = [
+            "-CA",
+            str(authority),
+            "-CAkey",
+            str(authority_key),
+            "-set_serial",
+            str(_serial(folder)),
+            "-days",
+            "365",
+        ]
         unfinished = certificate.with_suffix(".part")
         _run(openssl, "x509", "-req", "-in", str(request), *signing, "-sha256", "-out", str(unfinished))
         unfinished.replace(certificate)

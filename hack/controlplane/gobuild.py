@@ -89,8 +89,8 @@ def require_go(program: GoProgram, search_path: str | None = None) -> str:
     can_switch = found >= (1, 21) and toolchain.strip() not in {"", "local"}
     if found < need and not can_switch:
         raise BuildError(
-            f"{wanted}; {go} is {version or 'of an unknown version'}, and GOTOOLCHAIN={toolchain.strip() or 'local'} keeps"
-            f" it from fetching a newer one.\n{WAYS_OUT}\nOr allow the fetch: export GOTOOLCHAIN=auto"
+            f"{wanted}; {go} is {version or 'of an unknown version'}, and GOTOOLCHAIN={toolchain.strip() or 'local'}"
+            f" keeps it from fetching a newer one.\n{WAYS_OUT}\nOr allow the fetch: export GOTOOLCHAIN=auto"
         )
     return go
 

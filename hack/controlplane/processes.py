@@ -88,7 +88,10 @@ def listening_addresses(pid: int) -> set[tuple[str, int]]:
     """
     inodes = set()
     for entry in (_PROC / str(pid) / "fd").iterdir():
-        target = os.readlink(entry)
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue  # closed since it was listed
         if target.startswith("socket:["):
             inodes.add(target[len("socket:[") : -1])
     found = set()

@@ -1,13 +1,13 @@
 """Official release downloads with pinned SHA-256.
 
-The sums were taken from public files that other projects keep for the same downloads, because the download hosts were out
-of reach when this was written; a wrong sum could only make a download be refused. Sources, each line of which agrees with
-every other source that names it:
+The sums were taken from public files that other projects keep for the same downloads, because the download hosts were
+out of reach when this was written; a wrong sum could only make a download be refused. Where two of the sources name the
+same file, they agree:
 
 - Kubernetes 1.35.4: kops, pkg/assets/assetdata/k8s-1.35.yaml (all four), and kubespray, checksums.yml (kubectl).
 - etcd 3.6.14: kubespray, checksums.yml. It is the newest 3.6 that such a file names; `go build` makes 3.6.16.
-- kwok 0.8.0, linux/amd64: the AUR package kwok-bin. For linux/arm64 only one source exists, so there is no pin, and kwok is
-  built there. macOS has no release of the Kubernetes servers at all.
+- kwok 0.8.0, linux/amd64: the AUR package kwok-bin, and a second, unrelated project. For linux/arm64 there was one
+  source only, so there is no pin, and kwok is built there. macOS has no release of the Kubernetes servers at all.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""What kwokctl and kwok are told: pure functions that return the documents. JSON is valid YAML, so no YAML writer is needed.
+"""What kwokctl and kwok are told: pure functions that return the documents, written as JSON, which is valid YAML.
 
-Sources: the configuration types of kwok 0.8 (KwokctlConfiguration, KwokConfiguration, Stage) and the components' own flags.
+Sources: the configuration types of kwok 0.8 (KwokctlConfiguration, KwokConfiguration, Stage), the components' flags.
 """
 
 import json
@@ -17,6 +17,7 @@ UNPULLABLE = "does-not-exist"
 _UNPULLABLE_IMAGES = f'.spec.containers[].image | select(contains("{UNPULLABLE}"))'
 _NOT_READY = f'.metadata.annotations["{NOT_READY_ANNOTATION}"]'
 _READY_STATUS = '.status.conditions[] | select(.type == "Ready") | .status'
+_HEARTBEAT = 600  # seconds
 _FAST = {"kube-api-qps": "2000", "kube-api-burst": "4000"}
 
 
@@ -34,11 +35,11 @@ def kwokctl_configuration(
 ) -> Document:
     """Return the KwokctlConfiguration of a cluster that listens on 127.0.0.1 only.
 
-    kwokctl's own default binds everything, the unauthenticated etcd too, to every address. Leader election is off for the
-    controller manager and the scheduler: there is one of each, so it could only delay a restart by a lease.
+    kwokctl's own default binds everything, the unauthenticated etcd too, to every address. Leader election is off for
+    the controller manager and the scheduler: there is one of each, so it could only delay a restart by a lease.
     """
     apiserver = {
-        # An address is published for the Service `kubernetes` and must not be loopback; nothing here uses it (RFC 5737).
+        # What the Service `kubernetes` points to; it must not be loopback, and nothing here uses it (RFC 5737).
         "advertise-address": "192.0.2.1",
         # kwokctl leaves the default /24: 254 Services.
         "service-cluster-ip-range": "10.96.0.0/16",
@@ -70,9 +71,9 @@ def kwokctl_configuration(
             "kubectlBinary": str(binaries["kubectl"]),
             "kwokControllerBinary": str(binaries["kwok"]),
             **({"kubeAuditPolicy": str(audit_policy)} if audit_policy else {}),
-            # Nodes must outlive an API server that is down for minutes, and idle nodes must not write.
+            # Nodes must outlive an API server that is down for minutes, and idle nodes must not write. They have a
+            # heartbeat (see `stages`) instead of Leases: a kwok that is restarted would wait for those of the old one.
             "heartbeatFactor": 1,
-            "nodeLeaseDurationSeconds": 1200,
             "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 3_600_000,
         },
         "componentsPatches": [
@@ -101,7 +102,7 @@ def kwok_configuration() -> Document:
 def audit_policy() -> Document:
     """Return a policy that logs the metadata of every request; nothing is left out.
 
-    A watch is logged when it starts (ResponseStarted) and when it ends (ResponseComplete), any other request at its end.
+    A watch is logged when it starts (ResponseStarted) and when it ends (ResponseComplete), others when they end.
     """
     return {
         "apiVersion": "audit.k8s.io/v1",
@@ -144,6 +145,7 @@ def stages() -> list[Document]:
     unbroken = [alive, _without(_UNPULLABLE_IMAGES)]
     return [
         _stage("node-initialize", "Node", [_unlike(_READY_STATUS, "True")], _NODE_STATUS),
+        _stage("node-heartbeat", "Node", [_like(_READY_STATUS, "True")], _NODE_STATUS, delay=_HEARTBEAT),
         _stage(
             "pod-ready",
             "Pod",
@@ -242,6 +244,7 @@ containerStatuses:
     running: {{startedAt: {{{{ $now | Quote }}}}}}
 {{{{ end }}}}
 hostIP: 192.0.2.10
+{{{{ if not .status.podIP }}}}
 {{{{ with PodIPsWith .spec.nodeName false (or .metadata.uid "") (or .metadata.name "") (or .metadata.namespace "") }}}}
 podIP: {{{{ index . 0 | Quote }}}}
 podIPs:
@@ -249,11 +252,12 @@ podIPs:
 - ip: {{{{ . | Quote }}}}
 {{{{ end }}}}
 {{{{ end }}}}
+{{{{ end }}}}
 """
 
 
-def _stage(name: str, kind: str, selector: list[Document], status: str | None) -> Document:
-    """Return a Stage that patches the status, or deletes the object when there is no status to give."""
+def _stage(name: str, kind: str, selector: list[Document], status: str | None, delay: int = 0) -> Document:
+    """Return a Stage that after `delay` seconds patches the status, or deletes the object if no status is given."""
     step: Document = {"delete": True}
     if status is not None:
         step = {"patches": [{"subresource": "status", "root": "status", "template": status}]}
@@ -264,6 +268,7 @@ def _stage(name: str, kind: str, selector: list[Document], status: str | None) -
         "spec": {
             "resourceRef": {"apiGroup": "v1", "kind": kind},
             "selector": {"matchExpressions": selector},
+            "delay": {"durationMilliseconds": delay * 1000},
             "next": step,
         },
     }

@@ -15,7 +15,7 @@ class WaitTimeoutError(AssertionError):
     """The condition did not come true in time. It is an assertion error, so that a test fails instead of erring."""
 
 
-def wait_until(  # noqa: PLR0913 - the three that callers use are positional
+def wait_until(
     observe: Callable[[], T],
     timeout: float,
     what: str,

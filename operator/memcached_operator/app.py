@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import uuid
@@ -25,7 +26,7 @@ from memcached_operator.runtime.events import Recorder
 from memcached_operator.runtime.health import HttpServer
 from memcached_operator.runtime.kopf_source import OpenSession
 from memcached_operator.runtime.store import Stores
-from memcached_operator.settings import LeaderElection, Settings
+from memcached_operator.settings import LeaderElection, Settings, parse
 from memcached_operator.telemetry.logs import configure_logging
 from memcached_operator.telemetry.metrics import Metrics
 from memcached_operator.telemetry.tracing import Tracer, start_tracing
@@ -33,7 +34,6 @@ from memcached_operator.telemetry.tracing import Tracer, start_tracing
 log = logging.getLogger(__name__)
 
 NAME = "memcached-operator"
-USER_AGENT = f"{NAME}/{__version__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,28 @@ def memcached_controllers(context: Context) -> Sequence[Controller]:
     return [Controller("memcached", for_=MEMCACHED_WATCH, owns=OWNED, reconciler=reconciler, workers=workers)]
 
 
-def run(settings: Settings, make_controllers: MakeControllers = memcached_controllers) -> int:
-    """Runs controllers until the process is told to stop; returns its exit code."""
+def run(settings: Settings, make_controllers: MakeControllers = memcached_controllers, *, name: str = NAME) -> int:
+    """Runs controllers until the process is told to stop; returns its exit code.
+
+    `name` is who they are to the API server: user agent, field manager, and reporting controller of events.
+    """
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     configure_logging(settings.log_level, json_lines=as_json, colour=settings.log_colour and not as_json)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            return runner.run(_run(settings, make_controllers))
+            return runner.run(_run(settings, make_controllers, name))
         except (OperatorError, OSError) as error:
             log.critical("exit 1: %s", error)
             return 1
 
 
-async def _run(settings: Settings, make_controllers: MakeControllers) -> int:
+def main(make_controllers: MakeControllers, *, name: str) -> int:
+    """`run` with the settings of the command line and the environment: all that a controller's own program needs."""
+    return run(parse(sys.argv[1:], os.environ), make_controllers, name=name)
+
+
+async def _run(settings: Settings, make_controllers: MakeControllers, name: str) -> int:
+    user_agent = f"{name}/{__version__}"
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -82,17 +91,18 @@ async def _run(settings: Settings, make_controllers: MakeControllers) -> int:
     metrics = Metrics(__version__, push=settings.otlp_metrics)
     tracer = start_tracing(__version__, otlp=settings.otlp_traces)
     credentials = await load_credentials(settings.kubeconfig)
-    async with await open_session(credentials, user_agent=USER_AGENT) as session:
+    async with await open_session(credentials, user_agent=user_agent) as session:
         api = KubeClient(
             session,
             credentials.server,
+            field_manager=name,
             on_request=lambda verb, resource, code: metrics.api_request(verb, resource, str(code) if code else "error"),
         )
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
-        recorder = Recorder(api, metrics, controller=NAME, instance=settings.pod_name)
+        recorder = Recorder(api, metrics, controller=name, instance=settings.pod_name)
         manager = Manager(
             api,
-            open_session=_kopf_session(credentials),
+            open_session=_kopf_session(credentials, f"{user_agent} kopf"),
             metrics=metrics,
             tracer=tracer,
             recorder=recorder,
@@ -104,7 +114,7 @@ async def _run(settings: Settings, make_controllers: MakeControllers) -> int:
             manager.add(controller)
         server = HttpServer(live=[manager.alive], ready=[manager.ready], render_metrics=metrics.render)
         await server.start(settings.health_address, settings.metrics_address)
-        log.info("%s %s works in %s", NAME, __version__, ", ".join(settings.watch_namespaces) or "all namespaces")
+        log.info("%s %s works in %s", name, __version__, ", ".join(settings.watch_namespaces) or "all namespaces")
         try:
             code = await manager.run(stop)
         finally:
@@ -130,9 +140,9 @@ def _lease(election: LeaderElection | None, identity: str) -> LeaseConfig | None
     )
 
 
-def _kopf_session(credentials: Credentials) -> OpenSession:
+def _kopf_session(credentials: Credentials, user_agent: str) -> OpenSession:
     async def open_for_kopf() -> tuple[str, aiohttp.ClientSession]:
-        return credentials.server, await open_session(credentials, user_agent=f"{USER_AGENT} kopf")
+        return credentials.server, await open_session(credentials, user_agent=user_agent)
 
     return open_for_kopf
 

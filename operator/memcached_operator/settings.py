@@ -265,7 +265,6 @@ def _settings(source: _Source, namespace_file: Path) -> Settings:
     return Settings(
         kubeconfig=source.get("kubeconfig", _kubeconfig),
         watch_namespaces=source.get("watch_namespace", _namespaces),
-        leader_election=_leader_election(source, namespace_file) if source.get("leader_elect", _boolean) else None,
         metrics_address=source.get("metrics_bind_address", _address),
         health_address=source.get("health_probe_bind_address", _address),
         log_level=source.get("log_level", _one_of("debug", "info", "warning", "error")),
@@ -278,6 +277,8 @@ def _settings(source: _Source, namespace_file: Path) -> Settings:
         otlp_traces=_otlp(source, "TRACES", by_endpoint=True),
         # Not by the endpoint alone: the metrics are on /metrics already, and twice is a surprise.
         otlp_metrics=_otlp(source, "METRICS", by_endpoint=False),
+        # Last: what is missing is told only when all that is there is good.
+        leader_election=_leader_election(source, namespace_file) if source.get("leader_elect", _boolean) else None,
     )
 
 

@@ -14,8 +14,16 @@ from types import MappingProxyType
 from typing import Any
 
 from memcached_operator.api import defaults
-from memcached_operator.api.core_v1_rules import CORE_RULES, RESOURCE_NAMES
-from memcached_operator.api.patterns import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME
+from memcached_operator.api.core_v1_rules import (
+    CORE_RULES,
+    IS_KEY,
+    IS_KEY_OR_EMPTY,
+    IS_LABEL_VALUE,
+    IS_NAMESPACE,
+    IS_OBJECT_NAME,
+    IS_QUANTITY,
+    RESOURCE_NAMES,
+)
 from memcached_operator.api.quantity import MAX_QUANTITY_LENGTH, QUANTITY_PATTERN
 
 Schema = dict[str, Any]
@@ -30,10 +38,11 @@ QUANTITY: Schema = {
     "pattern": QUANTITY_PATTERN,
     "maxLength": MAX_QUANTITY_LENGTH,
     "minimum": 0,
+    RULES: (IS_QUANTITY,),
 }
 
-_KEY: Schema = {"minLength": 1, "maxLength": defaults.MAX_LABEL_KEY_LENGTH, "pattern": QUALIFIED_NAME}
-_VALUE: Schema = {"maxLength": defaults.MAX_LABEL_VALUE_LENGTH, "pattern": LABEL_VALUE}
+_KEY: Schema = {"maxLength": defaults.MAX_LABEL_KEY_LENGTH, RULES: (IS_KEY,)}
+_VALUE: Schema = {"maxLength": defaults.MAX_LABEL_VALUE_LENGTH, RULES: (IS_LABEL_VALUE,)}
 _KEYS: Schema = {"maxItems": 16, "items": {"type": "string", **_KEY}}
 _VALUES: Schema = {"maxItems": 32, "items": {"type": "string", **_VALUE}}
 _WEIGHT: Schema = {"minimum": 1, "maximum": 100}
@@ -51,7 +60,7 @@ NARROWED: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
     {
         "ResourceRequirements": {"limits": _AMOUNTS, "requests": _AMOUNTS},
         "Toleration": {
-            "key": {"maxLength": defaults.MAX_LABEL_KEY_LENGTH, "pattern": f"^$|{QUALIFIED_NAME}"},
+            "key": {"maxLength": defaults.MAX_LABEL_KEY_LENGTH, RULES: (IS_KEY_OR_EMPTY,)},
             "operator": {
                 "description": "Equal (the default) compares key and value; Exists matches any value of the key.",
                 "enum": ["", "Equal", "Exists"],
@@ -69,7 +78,7 @@ NARROWED: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
         "NodeSelectorRequirement": {"key": _KEY, "values": _VALUES},
         "PodAffinityTerm": {
             "topologyKey": _KEY,
-            "namespaces": {"maxItems": 16, "items": {"type": "string", "maxLength": 63, "pattern": DNS_LABEL}},
+            "namespaces": {"maxItems": 16, "items": {"type": "string", "maxLength": 63, RULES: (IS_NAMESPACE,)}},
             "matchLabelKeys": _KEYS,
             "mismatchLabelKeys": _KEYS,
         },
@@ -90,7 +99,7 @@ NARROWED: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
             "nodeAffinityPolicy": _POLICY,
             "nodeTaintsPolicy": _POLICY,
         },
-        "LocalObjectReference": {"name": {"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}},
+        "LocalObjectReference": {"name": {"maxLength": 253, RULES: (IS_OBJECT_NAME,)}},
     }
 )
 """Definition -> property -> keywords laid over the pinned ones: bounds (CEL's cost estimate needs each of them), and

@@ -6,8 +6,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from memcached_operator.api.patterns import KEY_WORDS, is_key, is_key_cel, matches, one_of_cel
-from memcached_operator.api.quantity import parse_quantity
+from memcached_operator.api.patterns import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    KEY_WORDS,
+    LABEL_VALUE,
+    QUALIFIED_NAME,
+    VALUE_WORDS,
+    is_key,
+    is_key_cel,
+    matches,
+    matches_cel,
+    one_of_cel,
+)
+from memcached_operator.api.quantity import QUANTITY_PATTERN, parse_quantity
 from memcached_operator.api.rules import Rule
 
 JsonObject = dict[str, Any]
@@ -16,13 +28,47 @@ RESOURCE_NAMES = ("cpu", "memory", "ephemeral-storage")
 """What `resources` may speak of. Devices and huge pages are of no use to memcached, and have rules of their own."""
 
 
-def amount_cel(quantity: str) -> str:
-    """CEL: a quantity, or an integer, as a double; 0 when unreadable, which the schema refuses by itself.
+def _text(pattern: str, words: str) -> Rule[str]:
+    return Rule(cel=matches_cel("self", pattern), message=words, holds=lambda text: matches(pattern, text))
 
-    Anything that goes through string() would cost a hundred times more.
+
+IS_KEY = _text(QUALIFIED_NAME, f"must be {KEY_WORDS}")
+IS_KEY_OR_EMPTY: Rule[str] = Rule(
+    cel=f"self == '' || {IS_KEY.cel}",
+    message=f"must be empty or {KEY_WORDS}",
+    holds=lambda text: text == "" or IS_KEY.holds(text),
+)
+IS_LABEL_VALUE = _text(LABEL_VALUE, f"must be {VALUE_WORDS}")
+IS_NAMESPACE = _text(DNS_LABEL, "must be the name of a namespace: lower-case letters, digits and '-'")
+IS_OBJECT_NAME = _text(DNS_SUBDOMAIN, "must be the name of a Secret: lower-case letters, digits, '-' and '.'")
+IS_QUANTITY: Rule[int | str] = Rule(
+    cel=f"type(self) == int || {matches_cel('self', QUANTITY_PATTERN)}",
+    message='must be a quantity of zero or more, such as "500m", "1.5" or "128Mi"',
+    holds=lambda amount: parse_quantity(amount) is not None,
+)
+
+
+def quantity_cel(x: str) -> str:
+    """CEL: a readable quantity, or an integer, as a double.
+
+    Of the ways to compare, only this passes the cost estimate: string(x) alone would cost a hundred times more.
     """
-    text = f"(isQuantity({quantity}) ? quantity({quantity}).asApproximateFloat() : 0.0)"
-    return f"(type({quantity}) == int ? double({quantity}) : {text})"
+    return f"(type({x}) == int ? double({x}) : quantity({x}).asApproximateFloat())"
+
+
+def readable_cel(x: str) -> str:
+    """CEL: whether `x` can be read as a quantity. Where it cannot, the schema says so, and rules keep quiet."""
+    return f"(type({x}) == int || isQuantity({x}))"
+
+
+def quantity_at_least_cel(x: str, number: str) -> str:
+    """CEL: whether the quantity is at least `number`, a double."""
+    return f"!{readable_cel(x)} || {quantity_cel(x)} >= {number}"
+
+
+def quantity_at_most_cel(x: str, number: str) -> str:
+    """CEL: whether the quantity is at most `number`, a double."""
+    return f"!{readable_cel(x)} || {quantity_cel(x)} <= {number}"
 
 
 def at_most(low: object, high: object) -> bool:
@@ -40,7 +86,8 @@ def _request_fits(name: str) -> Rule[JsonObject]:
         return name not in requests or name not in limits or at_most(requests[name], limits[name])
 
     return Rule(
-        cel=f"!({both}) || {amount_cel(request)} <= {amount_cel(limit)}",
+        cel=f"!({both} && {readable_cel(request)} && {readable_cel(limit)}) || "
+        f"{quantity_cel(request)} <= {quantity_cel(limit)}",
         message=f"requests.{name} is larger than limits.{name}: lower the request or raise the limit",
         holds=holds,
         field=".requests",

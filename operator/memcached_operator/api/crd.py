@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition, made from the models and the rules. Used when generating, never by the running operator.
+"""The CustomResourceDefinition, made from the models and the rules. The running operator does not use it.
 
 pydantic speaks JSON Schema; a CRD accepts a structural subset of OpenAPI 3.0. What differs is rewritten here, and a
 keyword that a CRD does not know is an error, not a surprise in the cluster.
@@ -6,6 +6,7 @@ keyword that a CRD does not know is an error, not a surprise in the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -13,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from memcached_operator.api import core_v1, names
 from memcached_operator.api.rules import Rule
-from memcached_operator.api.spec_rules import FIELD_RULES, NAME_RULES, SPEC_RULES
+from memcached_operator.api.spec_rules import FIELD_RULES, NAME_RULES, SPEC_RULES, VALUE_RULES
 from memcached_operator.api.v1alpha1 import MemcachedSpec, MemcachedStatus
 
 Schema = dict[str, Any]
@@ -28,6 +29,7 @@ KEYWORDS = frozenset(
 )
 """What this generator emits, a part of apiextensions/v1 JSONSchemaProps."""
 
+_IGNORED = ("title", "$defs")
 _RULE_ORDER = ("rule", "message", "messageExpression", "reason", "fieldPath")
 
 
@@ -115,7 +117,7 @@ def root_schema() -> Schema:
         "properties": {
             "apiVersion": {"description": f"Version of this API: {names.API_VERSION}.", "type": "string"},
             "kind": {"description": f"Always {names.KIND}.", "type": "string"},
-            "metadata": {"type": "object"},
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
             "spec": spec_schema(),
             "status": status_schema(),
         },
@@ -128,12 +130,16 @@ def spec_schema() -> Schema:
     schema = structural(MemcachedSpec)
     for attribute, rules in FIELD_RULES.items():
         schema["properties"][to_camel(attribute)]["x-kubernetes-validations"] = [_validation(rule) for rule in rules]
+    for attribute, rules in VALUE_RULES.items():
+        values = schema["properties"][to_camel(attribute)]["additionalProperties"]
+        values["x-kubernetes-validations"] = [_validation(rule) for rule in rules]
     return {**schema, "x-kubernetes-validations": [_validation(rule) for rule in SPEC_RULES]}
 
 
 def status_schema() -> Schema:
     """Structural schema of the status. It has no defaults: what the operator has not said stays unsaid."""
-    return _without_defaults(structural(MemcachedStatus))
+    schema: Schema = _without_defaults(structural(MemcachedStatus))
+    return schema
 
 
 def structural(model: type[BaseModel]) -> Schema:
@@ -146,30 +152,27 @@ def _structural(node: Schema, definitions: dict[str, Schema]) -> Schema:
     node = _one_type(_dereferenced(node, definitions), definitions)
     if "x-core-v1" in node:
         node = _with_core(node)
-    result: Schema = {}
-    for key, value in node.items():
-        match key:
-            case "title" | "$defs":
-                continue
-            case "default":
-                if not _is_empty(value):
-                    result[key] = value
-            case "properties":
-                result[key] = {name: _structural(inner, definitions) for name, inner in value.items()}
-            case "items" | "additionalProperties" if isinstance(value, dict):
-                result[key] = _structural(value, definitions)
-            case "additionalProperties":
-                # `true` beside a core/v1 schema's properties says nothing: unknown fields are pruned.
-                continue
-            case "x-rules":
-                result["x-kubernetes-validations"] = [_validation(rule) for rule in value]
-            case key if key in KEYWORDS:
-                result[key] = value
-            case _:
-                raise UnsupportedSchemaError(f"a CRD schema has no keyword {key!r}: {node}")
+    result = dict(pair for key, value in node.items() for pair in _keyword(key, value, definitions))
     if result.get("type") == "integer":
         result.setdefault("format", "int32")
     return result
+
+
+def _keyword(key: str, value: Any, definitions: dict[str, Schema]) -> Iterator[tuple[str, Any]]:
+    """The keyword as a CRD writes it; nothing for those that only pydantic needs."""
+    if key == "properties":
+        yield key, {name: _structural(inner, definitions) for name, inner in value.items()}
+    elif key in ("items", "additionalProperties"):
+        # `additionalProperties: true` says nothing here: fields that a CRD does not know are pruned.
+        if value is not True:
+            yield key, _structural(value, definitions)
+    elif key == "x-rules":
+        yield "x-kubernetes-validations", [_validation(rule) for rule in value]
+    elif key in KEYWORDS:
+        if key != "default" or value not in (None, {}, []):
+            yield key, value
+    elif key not in _IGNORED:
+        raise UnsupportedSchemaError(f"a CRD schema has no keyword {key!r}, which stands for {value!r}")
 
 
 def _dereferenced(node: Schema, definitions: dict[str, Schema]) -> Schema:
@@ -202,10 +205,6 @@ def _with_core(node: Schema) -> Schema:
     core = core_v1.schema(node["x-core-v1"])
     own = {key: value for key, value in node.items() if key not in ("x-core-v1", "items", "additionalProperties")}
     return {**own, "items": core} if node["type"] == "array" else {**core, **own}
-
-
-def _is_empty(value: object) -> bool:
-    return value is None or value == {} or value == []
 
 
 def _validation(rule: Rule[Any]) -> dict[str, str]:

@@ -10,6 +10,9 @@ from memcached_operator.api.defaults import MAX_LABEL_KEY_LENGTH
 KEY_WORDS = "a name of up to 63 letters, digits, '-', '_' or '.', with an optional DNS prefix and '/'"
 """What a label or annotation key has to be, for messages."""
 
+VALUE_WORDS = "empty, or letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+"""What a label value has to be."""
+
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from memcached_operator.api import defaults, names
-from memcached_operator.api.core_v1_rules import amount_cel, at_most
+from memcached_operator.api.core_v1_rules import at_most, quantity_at_least_cel, quantity_at_most_cel
 from memcached_operator.api.patterns import (
     DNS_1035_LABEL,
     DNS_SUBDOMAIN,
     IMAGE,
     KEY_WORDS,
     LABEL_VALUE,
+    VALUE_WORDS,
     is_key,
     is_key_cel,
     matches,
     matches_cel,
     one_of_cel,
 )
-from memcached_operator.api.rules import Rule
+from memcached_operator.api.problems import shown
+from memcached_operator.api.rules import Rule, Why
 from memcached_operator.api.sizing import MIB, memory_need_cel, memory_need_mib
-from memcached_operator.api.v1alpha1 import MemcachedSpec, Rollout
+from memcached_operator.api.v1alpha1 import PERCENT, MemcachedSpec, Rollout
 
 NAME_RULES: tuple[Rule[str], ...] = (
     Rule(
@@ -30,12 +32,14 @@ NAME_RULES: tuple[Rule[str], ...] = (
         message=f"the name must have at most {names.MAX_NAME_LENGTH} characters, "
         "so that the names of its pods fit into 63: choose a shorter name",
         holds=lambda name: len(name) <= names.MAX_NAME_LENGTH,
+        field=".metadata.name",
     ),
     Rule(
         cel=matches_cel("self.metadata.name", DNS_1035_LABEL),
         message="the name must start with a letter and have only lower-case letters, digits and '-', "
         "because its Service gets the same name: choose another name",
         holds=lambda name: matches(DNS_1035_LABEL, name),
+        field=".metadata.name",
     ),
 )
 """On `metadata.name`. In CEL they stand at the root, the only place from which metadata can be seen."""
@@ -49,7 +53,19 @@ def _zero_cel(field: str) -> str:
     return f"(type({field}) == int ? {field} == 0 : {field} == '0%')"
 
 
+def _is_percent(field: str, value: Callable[[Rollout], int | str]) -> Rule[Rollout]:
+    """The same as the schema's pattern, in words."""
+    return Rule(
+        cel=f"type(self.{field}) == int || {matches_cel(f'self.{field}', PERCENT)}",
+        message=f'{field} must be a whole number, or a percentage from "0%" to "100%"',
+        holds=lambda rollout: isinstance(value(rollout), int) or matches(PERCENT, str(value(rollout))),
+        field=f".{field}",
+    )
+
+
 ROLLOUT_RULES: tuple[Rule[Rollout], ...] = (
+    _is_percent("maxSurge", lambda rollout: rollout.max_surge),
+    _is_percent("maxUnavailable", lambda rollout: rollout.max_unavailable),
     Rule(
         cel=f"!({_zero_cel('self.maxSurge')} && {_zero_cel('self.maxUnavailable')})",
         message="maxSurge and maxUnavailable are both 0, so that no pod could ever be replaced: raise one of them",
@@ -96,7 +112,7 @@ def _has_cel(side: str) -> str:
 
 
 _NEED_CEL = memory_need_cel("self")
-_NEED_BYTES_CEL = f"double({MIB} * ({_NEED_CEL}))"
+_NEED_BYTES = f"double({MIB} * ({_NEED_CEL}))"
 _LIMIT_CEL = "self.resources.limits['memory']"
 _REQUEST_CEL = "self.resources.requests['memory']"
 _LEAST_CONNECTIONS = f"{defaults.CONNECTIONS_PER_THREAD} * self.threads + {defaults.CONNECTIONS_BASE}"
@@ -109,7 +125,8 @@ def least_connections(threads: int) -> int:
 
 SPEC_RULES: tuple[Rule[MemcachedSpec], ...] = (
     Rule(
-        cel="self.maxItemSize * 2 <= self.memory * 1024",
+        # Below 1, memory's own message says it all.
+        cel="self.memory < 1 || self.maxItemSize * 2 <= self.memory * 1024",
         message="maxItemSize is more than half of memory, and memcached would not start: lower it, or raise memory",
         message_cel="'maxItemSize %d KiB is more than half of memory %d MiB, and memcached would not start: "
         "lower it to %d, or raise memory'.format([self.maxItemSize, self.memory, self.memory * 512])",
@@ -133,7 +150,7 @@ SPEC_RULES: tuple[Rule[MemcachedSpec], ...] = (
         field=".maxConnections",
     ),
     Rule(
-        cel=f"!({_has_cel('limits')}) || {amount_cel(_LIMIT_CEL)} >= {_NEED_BYTES_CEL}",
+        cel=f"!({_has_cel('limits')}) || {quantity_at_least_cel(_LIMIT_CEL, _NEED_BYTES)}",
         message="the memory limit is too small for memory and maxConnections: raise it, or remove it",
         message_cel="'the memory limit is too small for memory %d and maxConnections %d: raise it to at least %dMi, "
         f"or remove it to have it computed'.format([self.memory, self.maxConnections, {_NEED_CEL}])",
@@ -142,7 +159,7 @@ SPEC_RULES: tuple[Rule[MemcachedSpec], ...] = (
         field=".resources.limits",
     ),
     Rule(
-        cel=f"!({_has_cel('requests')}) || {_has_cel('limits')} || {amount_cel(_REQUEST_CEL)} <= {_NEED_BYTES_CEL}",
+        cel=f"!({_has_cel('requests')}) || {_has_cel('limits')} || {quantity_at_most_cel(_REQUEST_CEL, _NEED_BYTES)}",
         message="the memory request is larger than the computed limit: set resources.limits.memory too, or remove it",
         message_cel="'the memory request is larger than the computed limit of %dMi: set resources.limits.memory too, "
         f"or remove the request'.format([{_NEED_CEL}])",
@@ -156,28 +173,38 @@ SPEC_RULES: tuple[Rule[MemcachedSpec], ...] = (
 Labels = dict[str, str]
 
 
+def _every_key(good: Callable[[str], bool], good_cel: str, words: str, why: Why = "FieldValueInvalid") -> Rule[Labels]:
+    """A rule on the keys of a map, called `k` in CEL.
+
+    Python names the first bad key. CEL cannot: a key has no bound, and any text made of one breaks the cost estimate.
+    """
+    return Rule(
+        cel=f"self.all(k, {good_cel})",
+        message=words,
+        holds=lambda labels: all(map(good, labels)),
+        explain=lambda labels: f"{words} ({shown(min(key for key in labels if not good(key)))})",
+        why=why,
+    )
+
+
 def _keys_are_names(what: str) -> Rule[Labels]:
-    return Rule(
-        cel=f"self.all(k, {is_key_cel('k')})",
-        message=f"{what} key must be {KEY_WORDS}: correct the keys",
-        holds=lambda labels: all(map(is_key, labels)),
-    )
-
-
-def _values_are_label_values() -> Rule[Labels]:
-    return Rule(
-        cel=f"self.all(k, {matches_cel('self[k]', LABEL_VALUE)})",
-        message="a label value must be empty, or letters, digits, '-', '_' and '.', with a letter or digit at both "
-        "ends: correct the values",
-        holds=lambda labels: all(matches(LABEL_VALUE, value) for value in labels.values()),
-    )
+    return _every_key(is_key, is_key_cel("k"), f"the key of {what} must be {KEY_WORDS}")
 
 
 def _no_reserved_prefix() -> Rule[Labels]:
-    return Rule(
-        cel=f"self.all(k, !k.startsWith('{names.RESERVED_PREFIX}'))",
-        message=f"keys under {names.RESERVED_PREFIX} belong to the operator: remove them",
-        holds=lambda labels: not any(key.startswith(names.RESERVED_PREFIX) for key in labels),
+    return _every_key(
+        lambda key: not key.startswith(names.RESERVED_PREFIX),
+        f"!k.startsWith('{names.RESERVED_PREFIX}')",
+        f"keys under {names.RESERVED_PREFIX} belong to the operator: remove them",
+        why="FieldValueForbidden",
+    )
+
+
+def _no_reserved_label() -> Rule[Labels]:
+    return _every_key(
+        lambda key: key not in names.RESERVED_LABEL_KEYS,
+        f"!({one_of_cel('k', names.RESERVED_LABEL_KEYS)})",
+        f"the labels {', '.join(names.RESERVED_LABEL_KEYS)} are set on every pod: remove them",
         why="FieldValueForbidden",
     )
 
@@ -209,14 +236,8 @@ FIELD_RULES: Mapping[str, tuple[Rule[Any], ...]] = MappingProxyType(
         ),
         "pod_labels": (
             _keys_are_names("a label"),
-            _values_are_label_values(),
             _no_reserved_prefix(),
-            Rule(
-                cel=f"self.all(k, !({one_of_cel('k', names.RESERVED_LABEL_KEYS)}))",
-                message=f"the labels {', '.join(names.RESERVED_LABEL_KEYS)} are set by the operator: remove them",
-                holds=lambda labels: not any(key in names.RESERVED_LABEL_KEYS for key in labels),
-                why="FieldValueForbidden",
-            ),
+            _no_reserved_label(),
         ),
         "pod_annotations": (
             _keys_are_names("an annotation"),
@@ -230,8 +251,19 @@ FIELD_RULES: Mapping[str, tuple[Rule[Any], ...]] = MappingProxyType(
                 ),
             ),
         ),
-        "node_selector": (_keys_are_names("a label"), _values_are_label_values()),
+        "node_selector": (_keys_are_names("a label"),),
         "rollout": ROLLOUT_RULES,
     }
 )
 """Attribute of MemcachedSpec -> rules on its value, asked when it is given."""
+
+_LABEL_VALUE_RULE: Rule[str] = Rule(
+    cel=matches_cel("self", LABEL_VALUE),
+    message=f"a label value must be {VALUE_WORDS}",
+    holds=lambda value: matches(LABEL_VALUE, value),
+)
+
+VALUE_RULES: Mapping[str, tuple[Rule[str], ...]] = MappingProxyType(
+    {"pod_labels": (_LABEL_VALUE_RULE,), "node_selector": (_LABEL_VALUE_RULE,)}
+)
+"""Attribute of MemcachedSpec that is a map -> rules on each of its values."""

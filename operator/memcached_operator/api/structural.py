@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from memcached_operator.api.core_v1 import RULES, Schema
-from memcached_operator.api.patterns import matches
 from memcached_operator.api.problems import Problem, shown
 
 _TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
@@ -103,7 +102,3 @@ def _number(schema: Schema, value: int, path: str) -> Iterator[Problem]:
 def _text(schema: Schema, value: str, path: str) -> Iterator[Problem]:
     if len(value) > schema.get("maxLength", len(value)):
         yield Problem(path, f"is {len(value)} characters long; at most {schema['maxLength']} are allowed")
-    elif len(value) < schema.get("minLength", 0):
-        yield Problem(path, "must not be empty")
-    elif "pattern" in schema and not matches(schema["pattern"], value):
-        yield Problem(path, f"{shown(value)} does not have the form {schema['pattern']}")

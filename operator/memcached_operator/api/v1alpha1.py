@@ -71,7 +71,7 @@ class MemcachedSpec(ApiModel):
     size: int = Field(
         ge=0, le=defaults.MAX_SIZE, description="Number of memcached pods. 0 stops them all and keeps everything else."
     )
-    image: Annotated[str, Field(min_length=1, max_length=defaults.MAX_IMAGE_LENGTH)] | None = Field(
+    image: Annotated[str, Field(max_length=defaults.MAX_IMAGE_LENGTH)] | None = Field(
         None,
         description="Container image of memcached, REGISTRY/REPOSITORY:TAG or with @sha256:DIGEST. It must "
         "have memcached on its PATH. Default: what the operator was started with, normally "
@@ -155,7 +155,7 @@ class MemcachedSpec(ApiModel):
             **_core_v1("TopologySpreadConstraint"),
         },
     )
-    priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
+    priority_class_name: Annotated[str, Field(max_length=253)] | None = Field(
         None, description="Name of the PriorityClass of the pods."
     )
     image_pull_secrets: list[JsonObject] = Field(

@@ -16,7 +16,7 @@ from memcached_operator.api import core_v1, structural
 from memcached_operator.api.problems import Invalid, Problem, shown
 from memcached_operator.api.rules import Rule
 from memcached_operator.api.shape import shape_problems
-from memcached_operator.api.spec_rules import FIELD_RULES, NAME_RULES, SPEC_RULES
+from memcached_operator.api.spec_rules import FIELD_RULES, NAME_RULES, SPEC_RULES, VALUE_RULES
 from memcached_operator.api.v1alpha1 import Memcached, MemcachedSpec
 
 __all__ = ["Invalid", "Problem", "parse"]
@@ -80,6 +80,7 @@ class _Field:
     name: str
     path: str
     rules: tuple[Rule[Any], ...]
+    value_rules: tuple[Rule[Any], ...]
     definition: str
     keys: tuple[str, ...]
 
@@ -90,7 +91,7 @@ def _checked_fields() -> Iterator[_Field]:
         rules, definition = FIELD_RULES.get(name, ()), extra.get("x-core-v1", "")
         if rules or definition:
             keys = tuple(extra.get("x-kubernetes-list-map-keys", ()))
-            yield _Field(name, f"spec.{to_camel(name)}", rules, definition, keys)
+            yield _Field(name, f"spec.{to_camel(name)}", rules, VALUE_RULES.get(name, ()), definition, keys)
 
 
 _CHECKED = tuple(_checked_fields())
@@ -101,6 +102,9 @@ def _field_problems(spec: MemcachedSpec, field: _Field) -> Iterator[Problem]:
     if value is None:
         return
     yield from _broken(field.rules, value, field.path)
+    if field.value_rules:
+        for key, item in value.items():
+            yield from _broken(field.value_rules, item, f"{field.path}[{key}]")
     if field.definition and isinstance(value, list):
         yield from _list_problems(field, value)
     elif field.definition:

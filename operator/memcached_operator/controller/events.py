@@ -24,16 +24,16 @@ class Occurrence:
 _SILENT = frozenset({Reason.DELETING.value, Reason.DRAINING.value})
 
 
-def occurrences(applied: Applied, before: dict[str, Any], after: dict[str, Any]) -> list[Occurrence]:
-    """Events for what was done and for a trouble that is new in the status."""
-    events = [*_deeds(applied)]
+def troubles(before: dict[str, Any], after: dict[str, Any]) -> list[Occurrence]:
+    """An event for a trouble that a status tells of for the first time."""
     reason, message = _trouble(after)
-    if reason and reason != _trouble(before)[0] and reason not in _SILENT:
-        events.append(Occurrence("Warning", reason, "Reconcile", message))
-    return events
+    if not reason or reason == _trouble(before)[0] or reason in _SILENT:
+        return []
+    return [Occurrence("Warning", reason, "Reconcile", message)]
 
 
-def _deeds(applied: Applied) -> list[Occurrence]:
+def deeds(applied: Applied) -> list[Occurrence]:
+    """One event for each sort of thing that was done."""
     created = [a for a in applied.done if isinstance(a, Create)]
     adopted = [a for a in applied.done if isinstance(a, Apply) and a.adopted]
     updated = [a for a in applied.done if isinstance(a, Apply) and not a.adopted]

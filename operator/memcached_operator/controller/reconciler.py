@@ -17,10 +17,11 @@ from memcached_operator.api.validation import parse
 from memcached_operator.controller import deletion
 from memcached_operator.controller.apply import Applied, Writer
 from memcached_operator.controller.autoscaler import find_autoscaler
-from memcached_operator.controller.events import occurrences
+from memcached_operator.controller.events import Occurrence, deeds, troubles
 from memcached_operator.controller.observe import Observed, observe
+from memcached_operator.controller.pacing import StatusPacer
 from memcached_operator.controller.plan import Action, Apply, Create, Scale, plan
-from memcached_operator.controller.status import compute_status, decisive, is_progressing
+from memcached_operator.controller.status import compute_status
 from memcached_operator.controller.views import MemcachedView
 from memcached_operator.errors import ConflictError, FencedError, NotFoundError, OperatorError, TerminalError
 from memcached_operator.gvr import MEMCACHEDS, NAMESPACES
@@ -32,8 +33,6 @@ from memcached_operator.runtime.store import Key, Stores
 
 log = logging.getLogger(__name__)
 
-PROGRESS_SECONDS = 30.0
-"""While pods come and go, numbers alone are written this rarely; a change of a condition is written at once."""
 RECHECK_SECONDS = 60.0
 """How soon something that no watch of ours shows is looked at again: a foreign object, an autoscaler."""
 
@@ -64,15 +63,14 @@ class MemcachedReconciler:
         self._metrics = metrics
         self._writer = Writer(api, stores)
         self._default_image = default_image
-        self._clock = clock
         self._now = now
-        self._written_at: dict[Key, float] = {}  # last status write of resources that are still progressing
+        self._pacer = StatusPacer(clock)
 
     async def reconcile(self, key: Key) -> Result:
         """One level-triggered pass; a second one over the same state writes nothing."""
         observed = observe(self._stores, key)
         if observed is None:
-            self._written_at.pop(key, None)
+            self._pacer.forget(key)
             return done()
         if observed.memcached.deleted_at:
             return await self._delete(key, observed)
@@ -99,9 +97,9 @@ class MemcachedReconciler:
         before = observed.memcached.status_json()
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         status = compute_status(observed, parsed, applied, now=now, autoscaler=autoscaler, deleting=deleting)
-        for event in occurrences(applied, before, status):
-            self._recorder.record(MEMCACHEDS, observed.memcached, event.type, event.reason, event.action, event.note)
-        held = await self._write_status(key, observed.memcached, before, status)
+        self._record(observed.memcached, deeds(applied))
+        # An error ends this pass with a back-off, or for good: the status that tells of it cannot wait for the next one.
+        held = await self._write_status(key, observed.memcached, before, status, at_once=bool(applied.errors))
         if applied.errors:
             raise _worst([error for _, error in applied.errors])
         waits = [seconds for seconds in (held, after) if seconds is not None]
@@ -110,30 +108,27 @@ class MemcachedReconciler:
         return requeue_after(min(waits), "something to look at again") if waits else done()
 
     async def _write_status(
-        self, key: Key, view: MemcachedView, before: dict[str, Any], status: dict[str, Any]
+        self, key: Key, view: MemcachedView, before: dict[str, Any], status: dict[str, Any], *, at_once: bool
     ) -> float | None:
-        """Write the status if it differs; the seconds to wait instead, while only numbers change under way."""
-        if before == status:
-            if not is_progressing(status):
-                self._written_at.pop(key, None)
-            return None
-        if decisive(before) == decisive(status) and is_progressing(status):
-            left = self._written_at.get(key, -PROGRESS_SECONDS) + PROGRESS_SECONDS - self._clock()
-            if left > 0:
-                return left
+        """Write the status if it differs and its time has come; else the seconds until then, or None."""
+        wait = self._pacer.wait(key, before, status)
+        if wait is None or (wait > 0 and not at_once):
+            return wait
         body = {"metadata": {"uid": view.uid}, "status": status}
         raw = await self._api.patch(MEMCACHEDS, key.namespace, key.name, body, subresource="status")
         self._stores[MEMCACHEDS].remember(raw)
-        if is_progressing(status):
-            self._written_at[key] = self._clock()
-        else:
-            self._written_at.pop(key, None)
+        self._pacer.wrote(key, status)
+        self._record(view, troubles(before, status))
         return None
+
+    def _record(self, view: MemcachedView, events: list[Occurrence]) -> None:
+        for event in events:
+            self._recorder.record(MEMCACHEDS, view, event.type, event.reason, event.action, event.note)
 
     async def _delete(self, key: Key, observed: Observed) -> Result:
         """Only a drain has work to do; children with owner references are the garbage collector's, orphans stay."""
-        self._written_at.pop(key, None)
         if not deletion.has_finalizer(observed):
+            self._pacer.forget(key)
             return done()
         if await self._namespace_is_going(key.namespace):
             await self._set_finalizers(key, observed.memcached, remove=True)

@@ -59,14 +59,3 @@ def compute_status(
 def _size_of_deployment(observed: Observed) -> int:
     """With an invalid spec the children stay as they are."""
     return observed.deployment.replicas if observed.deployment else 0
-
-
-def decisive(status: dict[str, Any]) -> tuple[Any, ...]:
-    """The part of a status that is always written at once: what changed its meaning, not only its numbers."""
-    judged = tuple((c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions") or ())
-    return status.get("observedGeneration"), judged
-
-
-def is_progressing(status: dict[str, Any]) -> bool:
-    """Whether the numbers are about to change again."""
-    return any(c["type"] == "Progressing" and c["status"] == "True" for c in status["conditions"])

@@ -19,7 +19,9 @@ REVISION_ANNOTATION = "deployment.kubernetes.io/revision"  # the Deployment cont
 AUTOSCALER_MANAGER = "kube-controller-manager"  # whose /scale writes are those of a HorizontalPodAutoscaler
 
 COALESCE_SECONDS = 0.15
-"""How long events of children are gathered before the status is looked at again."""
+"""How long news of a child that may change the status is gathered before the resource is looked at."""
+LAZY_SECONDS = 2.0
+"""The same for news that changes numbers at most: the many steps of a roll-out between its start and its end."""
 
 # Wire shapes: camelCase as the API writes it.
 
@@ -347,11 +349,28 @@ def _owner(thing: Child | PodView) -> Key | None:
 
 def _child_delay(old: Child | None, new: Child | None) -> float:
     """Drift is repaired at once; news of a roll-out is gathered first."""
-    return COALESCE_SECONDS if old is not None and new is not None and old.fingerprint == new.fingerprint else 0.0
+    if old is None or new is None or old.fingerprint != new.fingerprint:
+        return 0.0
+    return LAZY_SECONDS if _outlook(old) == _outlook(new) else COALESCE_SECONDS
 
 
-def _pod_delay(_old: PodView | None, _new: PodView | None) -> float:
-    return COALESCE_SECONDS
+def _outlook(child: Child) -> tuple[Any, ...]:
+    """What a condition may turn on: whether it goes away, and of a Deployment, whether it is complete and what it complains of."""
+    if not isinstance(child, DeploymentView):
+        return (child.deleting,)
+    deployment = child
+    complete = (
+        deployment.observed_generation >= deployment.generation
+        and deployment.current == deployment.updated == deployment.ready == deployment.replicas
+    )
+    return complete, deployment.progress, deployment.failure, deployment.deleting
+
+
+def _pod_delay(old: PodView | None, new: PodView | None) -> float:
+    """A pod that becomes ready, stops being so, falls ill or goes is news; one that is on its way is not."""
+    before = (old.ready, old.problem, old.counted) if old else (False, "", True)
+    after = (new.ready, new.problem, new.counted) if new else (False, "", False)
+    return LAZY_SECONDS if before == after else COALESCE_SECONDS
 
 
 def _child_watch(gvr: GVR, decode: Decode[Any]) -> Watch[Any]:

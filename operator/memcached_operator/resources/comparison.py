@@ -142,8 +142,12 @@ def _quantities(wanted: dict[str, Any], found: dict[str, Any]) -> str | None:
 
 
 def _is_nothing(name: str, value: Any) -> bool:
-    """Whether a field of this name and value is the same as none."""
-    return value is _ABSENT or value is None or (not value and name not in _EXPLICIT)
+    """Whether a field of this name and value is the same as none; a map of nothing but such fields is."""
+    if value is _ABSENT or value is None:
+        return True
+    if name in _EXPLICIT:
+        return False
+    return not value or (isinstance(value, dict) and all(_is_nothing(key, item) for key, item in value.items()))
 
 
 def _step(name: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
+
+import msgspec
 
 from memcached_operator.api.names import DESIRED_HASH_ANNOTATION
 from memcached_operator.resources.manifest import Manifest
+
+_canonical = msgspec.json.Encoder(order="sorted").encode
 
 _LENGTH = 16
 """Hexadecimal digits: 64 bits. A collision would hide one change of one object until the fields are compared."""
@@ -22,8 +25,7 @@ def desired_hash(manifest: Manifest) -> str:
         key: value for key, value in metadata["annotations"].items() if key != DESIRED_HASH_ANNOTATION
     }
     spec = {key: value for key, value in manifest["spec"].items() if key != "replicas"}
-    canonical = json.dumps({**manifest, "metadata": metadata, "spec": spec}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:_LENGTH]
+    return hashlib.sha256(_canonical({**manifest, "metadata": metadata, "spec": spec})).hexdigest()[:_LENGTH]
 
 
 def with_hash(manifest: Manifest) -> Manifest:

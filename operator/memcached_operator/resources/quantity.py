@@ -1,6 +1,7 @@
-"""Kubernetes quantities as the API server writes them.
+"""Kubernetes quantities in the one form that the API server stores as it is given.
 
-A quantity that is not in its stored form would differ from the stored one for ever, and so be written for ever.
+A quantity in another form comes back rewritten, differs from what was sent, and would be written for ever. (Not every
+other form is rewritten: `+1` and `1.500` are kept. Comparison is therefore of numbers as well.)
 Rules: `Quantity.CanonicalizeBytes` in k8s.io/apimachinery/pkg/api/resource; in resource lists the API server also
 rounds up to thousandths (`SetDefaults_ResourceList` in k8s.io/kubernetes/pkg/apis/core/v1/defaults.go).
 """
@@ -17,7 +18,7 @@ _MILLI = 1000
 
 
 def canonical_quantity(value: str | int) -> str:
-    """`value` as the API server stores it in a container's resources: `1Gi` for `1024Mi`, `2k` for 2000.
+    """`value` in canonical form, rounded up to thousandths: `1Gi` for `1024Mi`, `2k` for 2000.
 
     Raises ValueError when it is no quantity of zero or more.
     """

@@ -22,8 +22,8 @@ from opentelemetry import trace
 FLOORS = {
     "aiohttp.access": logging.WARNING,  # a line for each probe and each scrape
     "asyncio": logging.WARNING,
-    "kopf": logging.INFO,
-    "kopf.objects": logging.WARNING,  # a line for each watch event
+    "kopf": logging.WARNING,  # a line for each watch event, and how it logs in and stops
+    "kopf._core.reactor.running": logging.ERROR,  # warns that it leaves signals alone, which is what we want of it
     "kubernetes": logging.INFO,  # debug prints whole response bodies, secrets included
     "urllib3": logging.INFO,
 }
@@ -89,8 +89,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": redact(record.getMessage()),
         }
-        # The record's own words win over a field of the same name.
-        line = _fields(record) | line | _trace()
+        # What stands in front is what people look for first; a field cannot take the place of it.
+        line |= {key: value for key, value in _fields(record).items() if key not in line} | _trace()
         if record.exc_info or record.stack_info:
             line["stack"] = redact(_stack(self, record))
         return json.dumps(line, default=str, ensure_ascii=False, separators=(",", ":"))

@@ -47,7 +47,6 @@ class Metrics:
             ("controller", "result"),
         )
         self._waits = Histogram(PREFIX + "workqueue_wait", "Time a key waited until a worker took it.", BOUNDS)
-        self._adds = _counter("workqueue_adds", "Keys added to the queue.")
         self._retries = _counter("workqueue_retries", "Keys added again after an error, with back-off.")
         self._requests = _counter(
             "kube_api_requests",
@@ -74,9 +73,8 @@ class Metrics:
             # app.py owns the end of the process, with a deadline.
             shutdown_on_exit=False,
         )
-        self._meter = self._provider.get_meter(SCOPE.name)
+        self._meter = self._provider.get_meter(SCOPE)
         self._export_counters(
-            self._adds,
             self._retries,
             self._requests,
             self._relists,
@@ -90,12 +88,8 @@ class Metrics:
         """One reconcile ended. `result` is a word from a closed list (`done`, `requeue`, an error's category)."""
         self._reconciles.record(seconds, controller, result)
 
-    def queue_added(self) -> None:
-        """A key entered the queue (not when it was in it already)."""
-        self._adds.add()
-
     def queue_waited(self, seconds: float) -> None:
-        """A worker took a key that had waited so long."""
+        """A worker took a key that had waited so long. The number of these is the number of keys that were queued."""
         self._waits.record(seconds)
 
     def queue_retried(self) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import export
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
 from memcached_operator.telemetry.instruments import Histogram
 
-SCOPE = InstrumentationScope("memcached_operator")
+# The opentelemetry scope of all our metrics.
+SCOPE = "memcached_operator"
 
 
 class PrometheusPage:
@@ -67,16 +67,24 @@ class _PushReader(export.PeriodicExportingMetricReader):
 
 
 def with_histograms(data: export.MetricsData, histograms: Sequence[Histogram], started: int) -> export.MetricsData:
-    """`data` plus our histograms, under the resource of `data`. `started` is when counting began (Unix time, ns)."""
+    """`data` with our histograms beside our other metrics. `started` is when counting began (Unix time, ns)."""
     now = time.time_ns()
-    metrics = [_metric(histogram, started, now) for histogram in histograms if histogram.series]
-    ours = export.ScopeMetrics(SCOPE, metrics, "")
+    ours = [_metric(histogram, started, now) for histogram in histograms if histogram.series]
     return export.MetricsData(
         [
-            export.ResourceMetrics(each.resource, [*each.scope_metrics, ours], each.schema_url)
-            for each in data.resource_metrics
+            export.ResourceMetrics(
+                resource.resource, [_with(scope, ours) for scope in resource.scope_metrics], resource.schema_url
+            )
+            for resource in data.resource_metrics
         ]
     )
+
+
+def _with(scope: export.ScopeMetrics, ours: Sequence[export.Metric]) -> export.ScopeMetrics:
+    # Into the scope that is there: of two equal scopes the OTLP encoder sends only the last.
+    if scope.scope.name != SCOPE:
+        return scope
+    return export.ScopeMetrics(scope.scope, [*scope.metrics, *ours], scope.schema_url)
 
 
 def _metric(histogram: Histogram, started: int, now: int) -> export.Metric:

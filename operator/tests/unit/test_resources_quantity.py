@@ -5,9 +5,9 @@ import pytest
 from memcached_operator.resources.quantity import canonical_quantity, equal_quantities, mebibytes
 
 
-# What kube-apiserver stores; integration/test_resources_on_apiserver.py asks it for the same.
+# integration/test_resources_on_apiserver.py asks a real API server to store each of these as it is.
 @pytest.mark.parametrize(
-    ("given", "stored"),
+    ("given", "canonical"),
     (
         (0, "0"),
         ("0", "0"),
@@ -47,14 +47,18 @@ from memcached_operator.resources.quantity import canonical_quantity, equal_quan
         ("15e2", "1500"),
         ("1e4", "10e3"),
         ("1e-3", "1e-3"),
+        ("1e-4", "1e-3"),
+        ("1.500", "1500m"),
+        ("007", "7"),
         ("1E", "1E"),
         ("1Ei", "1Ei"),
         ("8Ei", "9223372036854775807"),
         ("1000P", "1E"),
     ),
 )
-def test_the_stored_form(given: str | int, stored: str) -> None:
-    assert canonical_quantity(given) == stored
+def test_the_canonical_form(given: str | int, canonical: str) -> None:
+    assert canonical_quantity(given) == canonical
+    assert canonical_quantity(canonical) == canonical
 
 
 @pytest.mark.parametrize("given", ("", "-1", "1mi", "one", "1 Gi", "1e", True, None))
