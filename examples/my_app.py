@@ -47,8 +47,8 @@ class MyAppReconciler:
             return done()  # the garbage collector deletes the children: making them again would be a fight
         try:
             for gvr, manifest in desired_children(me).items():
-                if words := await ensure(self._api, self._stores[gvr], manifest, difference):
-                    self._record(MYAPPS, me, "Normal", "ChildWritten", "Reconcile", words)
+                if change := await ensure(self._api, self._stores[gvr], manifest, difference):
+                    self._record(MYAPPS, me, "Normal", change.reason, "Reconcile", change.note)
         except OperatorError as error:
             self._record(MYAPPS, me, "Warning", "Failed", "Reconcile", str(error))
             await self._report(me, failure=str(error))

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for Memcached specs as raw JSON: right ones, and ones with a mistake that cannot be overlooked."""
+"""Hypothesis strategies for Memcached specs as raw JSON: right ones, and ones with a mistake nobody can overlook."""
 
 from collections.abc import Callable
 from typing import Any
@@ -190,7 +190,7 @@ _NOT_NUMBERS = st.sampled_from(("1", True, [], {}, 1.5))
 _NOT_TEXTS = st.sampled_from((1, True, [], {}))
 _NOT_KEYS = st.sampled_from(("", "a b", "-a", "a-", "a/b/c", "/a", "a/", "A.b/c", "é", "a\n", "x" * 64, "a" * 254))
 _NOT_VALUES = st.sampled_from(("a b", "-a", "a-", "é", "a\n", "a/b", "x" * 64))
-_NOT_QUANTITIES = st.sampled_from(
+_NOT_QUANTITIES: SearchStrategy[Any] = st.sampled_from(
     ("", "x", "1K", "-1", -1, "1 Gi", "1e", "1ee1", "1.1.1", ".", True, None, [], "1" * 33)
 )
 

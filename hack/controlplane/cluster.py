@@ -317,7 +317,10 @@ class ControlPlane:
         def healed() -> bool:
             # A component may die of an outage a moment after we looked, so look again each time.
             if len(self.pids()) < len(COMPONENTS):
-                self._start_dead(timeout)
+                try:
+                    self._start_dead(timeout)
+                except ControlPlaneError as error:
+                    raise NotYet(str(error)) from error
             if problem := self.unready():
                 raise NotYet(problem)
             return True

@@ -28,7 +28,8 @@ class Usage:
 def is_alive(pid: int) -> bool:
     """Tell whether the process runs or is stopped; a zombie is dead, although signal 0 reaches it."""
     if _HAS_PROC:
-        return (fields := _stat(pid)) is not None and fields[0] not in _DEAD_STATES
+        fields = _stat(pid)
+        return fields is not None and (fields[0] not in _DEAD_STATES or _has_other_threads(pid))
     state = _ps(pid, "state")
     return bool(state) and state[0] not in _DEAD_STATES
 
@@ -121,6 +122,14 @@ def _stat(pid: int) -> list[str] | None:
         return None
     # The command's name, in brackets, may itself hold brackets and blanks.
     return text.rpartition(")")[2].split()
+
+
+def _has_other_threads(pid: int) -> bool:
+    """Tell whether threads outlive the first one: until the last has ended, the process keeps its ports and files."""
+    try:
+        return len(list((_PROC / str(pid) / "task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 def _ps(pid: int, column: str) -> str:

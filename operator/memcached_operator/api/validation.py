@@ -25,7 +25,7 @@ __all__ = ["Invalid", "Problem", "parse"]
 def parse(name: str, namespace: str, uid: str, generation: int, spec: object) -> Memcached | Invalid:
     """The resource of this metadata and raw `spec`, or everything that the user has to correct in it."""
     parsed = _parse_spec(spec)
-    wrong_name = tuple(_broken(NAME_RULES, name, "metadata.name"))
+    wrong_name = tuple(_broken(NAME_RULES, name, ""))
     if isinstance(parsed, ValidationError):
         return Invalid((*wrong_name, *shape_problems(parsed)))
     problems = (*wrong_name, *_spec_problems(parsed))
@@ -40,7 +40,7 @@ def _parse_spec(spec: object) -> MemcachedSpec | ValidationError:
 
 
 def _again_without_nulls(spec: object, error: ValidationError) -> MemcachedSpec | ValidationError:
-    """The API server reads `null` as "use the default" where there is one; so does this, off the fast path."""
+    """The API server drops `null` from objects before it looks closer; so does this, off the fast path."""
     if not isinstance(spec, dict):
         return error
     try:
@@ -50,17 +50,17 @@ def _again_without_nulls(spec: object, error: ValidationError) -> MemcachedSpec 
 
 
 def _without_nulls(spec: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in spec.items() if value is not None}
-    rollout = kept.get("rollout")
-    if isinstance(rollout, dict):
-        kept["rollout"] = {key: value for key, value in rollout.items() if value is not None}
-    return kept
+    def kept(value: dict[str, Any]) -> dict[str, Any]:
+        return {key: inner for key, inner in value.items() if inner is not None}
+
+    # Two levels are all that pydantic looks at: the fields, and those of rollout or the entries of a map.
+    return {key: kept(value) if isinstance(value, dict) else value for key, value in kept(spec).items()}
 
 
 def _broken(rules: Iterable[Rule[Any]], value: object, path: str) -> Iterator[Problem]:
     for rule in rules:
         if not rule.holds(value):
-            yield Problem(f"{path}{rule.field}", rule.words(value))
+            yield Problem(f"{path}{rule.field}".removeprefix("."), rule.words(value))
 
 
 def _spec_problems(spec: MemcachedSpec) -> Iterator[Problem]:

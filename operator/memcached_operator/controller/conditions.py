@@ -116,8 +116,9 @@ def ready(facts: Facts) -> Verdict:
 
 
 def available(facts: Facts) -> Verdict:
-    """Somebody answers."""
-    serving, exist = len(facts.observed.ready_pods), len(facts.observed.pods)
+    """Somebody answers. Only what our view of the pods and the Deployment agree on counts, so that it turns with Ready, not before."""
+    deployment, exist = facts.observed.deployment, len(facts.observed.pods)
+    serving = min(len(facts.observed.ready_pods), deployment.ready if deployment else 0)
     if serving:
         all_of_them = serving >= facts.size
         return True, Reason.ALL_READY if all_of_them else Reason.MINIMUM_AVAILABLE, f"{serving} pods serve"

@@ -13,6 +13,8 @@ COALESCE_SECONDS = 0.2
 """How long a difference is left alone, so that a repaired drift writes no status at all, and a burst of events one."""
 ENOUGH_SECONDS = 0.1
 """A difference that old is written when the key comes up for another reason."""
+GRACE_SECONDS = 5.0
+"""A pod's trouble that passes sooner (a node that was just tainted, a first try at a pull) is no news."""
 PROGRESS_SECONDS = 30.0
 """While pods come and go, numbers alone are written this rarely; a change of meaning does not wait for it."""
 
@@ -36,6 +38,19 @@ def meaning(status: dict[str, Any]) -> tuple[Any, ...]:
         for c in status.get("conditions") or ()
     )
     return status.get("observedGeneration"), judged
+
+
+_PASSING = frozenset(
+    reason.value
+    for reason in (Reason.UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.CRASH_LOOPING, Reason.CONTAINER_FAILED)
+)
+
+
+def _has_passing_trouble(status: dict[str, Any]) -> bool:
+    return any(
+        c.get("type") == "Degraded" and c.get("status") == "True" and c.get("reason") in _PASSING
+        for c in status.get("conditions") or ()
+    )
 
 
 def is_progressing(status: dict[str, Any]) -> bool:
@@ -62,6 +77,8 @@ class StatusPacer:
         if key in self._written and is_progressing(after) and meaning(before) == meaning(after):
             return max(0.0, self._written[key] + PROGRESS_SECONDS - now)
         waited = now - self._noticed.setdefault(key, now)
+        if key in self._written and _has_passing_trouble(after) and not _has_passing_trouble(before):
+            return max(0.0, GRACE_SECONDS - waited)
         return 0.0 if waited >= ENOUGH_SECONDS else COALESCE_SECONDS - waited
 
     def wrote(self, key: Key, status: dict[str, Any]) -> None:

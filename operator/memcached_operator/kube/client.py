@@ -85,10 +85,19 @@ class KubeClient:
             query["continue"] = continue_
         return await self._request("GET", gvr, gvr.path(namespace), verb="list", query=query)
 
-    async def create(self, gvr: GVR, namespace: str, manifest: Mapping[str, Any], *, fenced: bool = True) -> bytes:
+    async def create(
+        self,
+        gvr: GVR,
+        namespace: str,
+        manifest: Mapping[str, Any],
+        *,
+        fenced: bool = True,
+        timeout: float | None = None,
+    ) -> bytes:
         """POST. Raises ConflictError (reason AlreadyExists) when the name is taken."""
         query = {"fieldManager": self._field_manager}
-        return await self._request("POST", gvr, gvr.path(namespace), query=query, body=encode(manifest), fenced=fenced)
+        path = gvr.path(namespace)
+        return await self._request("POST", gvr, path, query=query, body=encode(manifest), fenced=fenced, timeout=timeout)
 
     async def apply(self, gvr: GVR, namespace: str, name: str, manifest: Mapping[str, Any]) -> bytes:
         """Server-side apply, forced: we own what we declare (KEP-555)."""

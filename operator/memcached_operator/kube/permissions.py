@@ -48,9 +48,7 @@ WATCHED_NAMESPACES: tuple[Permission, ...] = (
         ("list",),
         "Naming the autoscaler, when one scales the Deployment instead of the Memcached.",
     ),
-    Permission(
-        "events.k8s.io", "events", ("create", "patch"), "Events about each Memcached; patch counts repeats."
-    ),
+    Permission("events.k8s.io", "events", ("create", "patch"), "Events about each Memcached; patch counts repeats."),
 )
 """Needed in every namespace whose Memcacheds the operator serves."""
 

@@ -6,7 +6,7 @@ Enough for a controller that keeps whole objects (`Unstructured`) and has nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from memcached_operator.errors import NotFoundError, TransientError
 from memcached_operator.gvr import GVR
@@ -14,6 +14,13 @@ from memcached_operator.runtime.ports import Api
 from memcached_operator.runtime.store import Key, Object, Store, Unstructured
 
 Manifest = dict[str, Any]
+
+
+class Change(NamedTuple):
+    """What was written: the reason (`Created` or `Updated`) and the note of an event about it."""
+
+    reason: str
+    note: str
 
 
 def owner_reference(gvr: GVR, owner: Object) -> dict[str, Any]:
@@ -34,19 +41,18 @@ def controller_uid(body: Manifest) -> str:
 
 async def ensure(
     api: Api, store: Store[Unstructured], manifest: Manifest, difference: Callable[[Manifest, Manifest], str | None]
-) -> str | None:
+) -> Change | None:
     """Makes the child look as `manifest`, which has name, namespace and the owner's reference.
 
-    `difference(wanted, found)` says in words what is not as wanted, None when nothing is. Returns what was done, in
-    words for an event, and None when nothing was written. Raises TransientError when the name belongs to somebody else,
-    and whatever the API answers.
+    `difference(wanted, found)` says in words what is not as wanted, None when nothing is. Returns what was done, None
+    when nothing was written. Raises TransientError when the name belongs to somebody else, and what the API answers.
     """
     gvr = store.watch.gvr
     key = Key(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
     child = store.get(key) or await _unseen(api, store, key)
     if child is None:
         store.remember(await api.apply(gvr, key.namespace, key.name, manifest))
-        return f"created {gvr.kind} {key.name}"
+        return Change("Created", f"{gvr.kind} {key.name}")
     if controller_uid(child.body) != controller_uid(manifest):
         raise TransientError(f"{gvr.kind} {key.name} exists already and is not ours; rename or delete it")
     words = difference(manifest, child.body)
@@ -55,7 +61,7 @@ async def ensure(
     # The uid makes this an update of that very object: an apply to a name that was deleted meanwhile would create one.
     guarded = {**manifest, "metadata": {**manifest["metadata"], "uid": child.uid}}
     store.remember(await api.apply(gvr, key.namespace, key.name, guarded))
-    return f"updated {gvr.kind} {key.name}: {words}"
+    return Change("Updated", f"{gvr.kind} {key.name}: {words}")
 
 
 async def _unseen(api: Api, store: Store[Unstructured], key: Key) -> Unstructured | None:

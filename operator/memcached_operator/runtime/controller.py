@@ -41,33 +41,29 @@ class Controller:
         self.busy_since: dict[Key, float] = {}  # for liveness: a reconcile that never ends
         self._backoff = backoff or Backoff()
         self.reconciler = reconciler(self.stores)
-        self._background = True  # until the first lists are in
+        self.synced = False  # the first lists are in: set by the manager
 
     @property
     def stores(self) -> Stores:
         """Every store of this controller by its kind."""
         return {store.watch.gvr: store for store in (self.primary, *self.owned)}
 
-    def _primary_changed(self, old: Any, new: Any) -> None:
-        self.queue.add((new or old).key, background=self._background)
+    def _primary_changed(self, old: Any, new: Any, listed: bool) -> None:  # noqa: FBT001 - as OnChange has it
+        self.queue.add((new or old).key, background=listed or not self.synced)
 
     def _owned_changed(self, watch: Watch[Any]) -> Any:
-        def changed(old: Any, new: Any) -> None:
+        def changed(old: Any, new: Any, listed: bool) -> None:  # noqa: FBT001 - as OnChange has it
             delay = watch.delay(old, new)
             owners = {watch.owner(thing) for thing in (old, new) if thing is not None}
             for owner in owners:
                 if owner is None:
                     continue
-                if self._background:
+                if listed or not self.synced:
                     self.queue.add(owner, background=True)
                 else:
                     self.queue.add_after(owner, delay)
 
         return changed
-
-    def listing(self, *, active: bool) -> None:
-        """While a list is read, what it wakes goes behind live events."""
-        self._background = active
 
     def enqueue_all(self) -> None:
         """Every primary resource, behind live events: after a change of leader and at a resync."""

@@ -1,14 +1,24 @@
 """Leader election on a Lease, written for what must never happen: two leaders.
 
-- Every decision is taken on the monotonic clock; a remote timestamp is never compared, only seen to change (client-go's rule).
-- The deadline counts from the moment a renewal was *sent*, and every request ends before it. Past it no write leaves the process:
-  `may_write` is asked by the client right before each one, so a process that was stopped for minutes writes nothing when it wakes.
-- After an outage the Lease is taken again only if nobody held it since (the PUT is guarded by the resourceVersion); if another identity
-  did, `lead` is lost for good and the process must end.
+- Every decision is taken on a clock of our own that never jumps; a remote timestamp is never compared, only seen to
+change
+  (client-go's rule).
+- The deadline counts from the moment a renewal was *sent*, and what is under way ends at it. Past it no write leaves
+the
+  process: `may_write` is asked by the client right before each one, so a process that was stopped for minutes writes
+  nothing when it wakes.
+- After an outage the Lease is taken again only if nobody held it since (the PUT is guarded by the resourceVersion); if
+  another identity did, it is lost for good and the process must end.
+- A Lease that vanishes, or whose holder is cleared by hand, is free only when its last holder's time is up: it may
+not know yet.
 - On stop the Lease is released, and standbys watch it: a hand-over takes milliseconds.
 
-The two electors of the official client are not used: one stops leading only in theory when the connection is lost, the other cannot
-create its Lease.
+One gap is left open on purpose: a replica that starts while the Lease of a living leader has just been deleted, and
+has never seen it, takes it at once. The leader learns of it at its next renewal and ends. Closing it would make every
+first start wait.
+
+The two electors of the official client are not used: one stops leading only in theory when the connection is lost,
+the other cannot create its Lease.
 """
 
 from __future__ import annotations
@@ -32,10 +42,22 @@ from memcached_operator.runtime.ports import Api
 
 log = logging.getLogger(__name__)
 
+REQUEST_SECONDS = 5.0
+RELEASE_SECONDS = 2.0
+GRACE_SECONDS = 60.0  # how late a step may be before the elector counts as standing still
+
+
+def steady_clock() -> float:
+    """Seconds on a clock that never jumps and counts the time that the machine was asleep, where the system has one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseConfig:
-    """Where the Lease is, who we are, and its times in seconds. renew_every < renew_deadline < duration."""
+    """Where the Lease is, who we are, and its times in seconds: renew_every < renew_deadline < duration.
+
+    `identity` is of this process alone: who finds it in the Lease has written it itself.
+    """
 
     namespace: str
     name: str
@@ -64,12 +86,8 @@ class _Spec(msgspec.Struct, gc=False):
     renewTime: str | None = None
 
 
-class _Meta(msgspec.Struct, gc=False):
-    resourceVersion: str
-
-
 class _Lease(msgspec.Struct, gc=False):
-    metadata: _Meta
+    metadata: dict[str, Any] = {}
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
@@ -82,83 +100,104 @@ _decode_lease = msgspec.json.Decoder(_Lease).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _nothing() -> None:
+    return None
 
 
 class Elector:
-    """One candidate. `run` acquires, renews and, when cancelled through `release`, gives the Lease back."""
+    """One candidate: `run` acquires and renews, `release` gives the Lease back."""
 
     def __init__(
         self,
         api: Api,
         config: LeaseConfig,
         *,
-        on_started: Callable[[], None] = lambda: None,
-        on_fenced: Callable[[], None] = lambda: None,
-        on_regained: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
+        on_started: Callable[[], None] = _nothing,
+        on_fenced: Callable[[], None] = _nothing,
+        on_regained: Callable[[], None] = _nothing,
+        clock: Callable[[], float] = steady_clock,
         rng: Callable[[], float] = random.random,
     ) -> None:
         self._api = api
         self.config = config
         self.state = Lead.STANDBY
         self.lost_to = ""
-        self.ticked_at = clock()
         self._on_started = on_started
         self._on_fenced = on_fenced
         self._on_regained = on_regained
         self._clock = clock
         self._rng = rng
         self._deadline = 0.0
-        self._version = ""  # resourceVersion of the Lease as we last saw it
-        self._spec = _Spec()
-        self._seen_at = clock()  # when that version was first seen
+        self._due_at = clock() + GRACE_SECONDS  # when the next sign of life is overdue
+        self._lease = _Lease()  # as we last saw it
+        self._known = False  # whether it is still there, and unchanged, as far as we know
+        self._seen_at = clock()  # when its holder or renewal was first seen
+        self._term = ("", 0)  # uid and leaseTransitions of the Lease while we hold it
         self._acquired_at = ""
+        self._missing_since: float | None = None
+        self._unsure = False  # an acquisition was sent and not answered: the Lease may be ours
+        self._stamped: datetime.datetime | None = None
 
     def may_write(self) -> bool:
         """Whether a write may leave the process at this very moment."""
         return self.state is Lead.LEADING and self._clock() < self._deadline
 
+    def stands_still(self) -> bool:
+        """Whether `run` has not moved for longer than any of its steps can take."""
+        return self._clock() > self._due_at
+
     async def run(self) -> None:
         """Runs until the Lease is lost to somebody else (returns) or the task is cancelled."""
         failures = 0
         while self.state not in (Lead.LOST, Lead.RELEASED):
-            self.ticked_at = self._clock()
-            if self.state is Lead.LEADING and self._clock() >= self._deadline:
-                self.state = Lead.FENCED
-                log.error("lease %s was not renewed in time: no write leaves this process until it is ours again", self.config.name)
-                self._on_fenced()
+            self._fence_if_late()
+            self._due_at = self._clock() + GRACE_SECONDS
             try:
-                pause = await self._step()
+                # What is under way at the deadline is cut off there, so that the fence falls in time.
+                async with asyncio.timeout(self._seconds_to_deadline()):
+                    pause = await self._step()
                 failures = 0
-            except OperatorError as error:
+            except TimeoutError:
+                pause = 0.0
+            except (OperatorError, msgspec.MsgspecError) as error:
                 failures += 1
-                log.log(logging.WARNING if failures in (2, 30) else logging.DEBUG, "lease %s: %s", self.config.name, error)
-                pause = self.config.retry_every * (0.5 + 0.5 * self._rng())
-            if self.state is Lead.LEADING:
-                pause = min(pause, max(0.0, self._deadline - self._clock()))
-            if pause > 0 and self.state is not Lead.LOST:
+                level = logging.WARNING if failures in (2, 30) else logging.DEBUG
+                log.log(level, "lease %s: %s", self.config.name, error)
+                pause = self._retry_pause()
+            seconds = self._seconds_to_deadline()
+            pause = pause if seconds is None else min(pause, seconds)
+            if pause > 0:
+                self._due_at = self._clock() + pause + GRACE_SECONDS
                 await asyncio.sleep(pause)
 
     async def release(self) -> None:
         """Give the Lease back so that a standby takes it at once. Call it after the last write; never raises."""
         leading, self.state = self.state is Lead.LEADING, Lead.RELEASED
-        if not leading:
+        if not leading and not self._unsure:
             return
-        spec = _Spec(
-            holderIdentity="", leaseDurationSeconds=1, leaseTransitions=self._spec.leaseTransitions, renewTime=_now()
-        )
         try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self._give_back(look_first=not leading)
+        except (OperatorError, msgspec.MsgspecError, TimeoutError) as error:
+            log.warning(
+                "lease %s could not be released, it expires in %.0f s: %s",
+                self.config.name,
+                self.config.duration,
+                str(error) or "no answer in time",
+            )
+
+    async def _give_back(self, *, look_first: bool) -> None:
+        if look_first:
+            await self._look()
+        while self._lease.spec.holderIdentity == self.config.identity:
+            transitions = self._lease.spec.leaseTransitions
+            spec = _Spec("", leaseDurationSeconds=1, leaseTransitions=transitions, renewTime=self._stamp())
             try:
-                await self._put(spec, timeout=2.0)
-            except ConflictError:  # the answer to a renewal was cut off by our own stop
-                await self._observe()
-                if self._spec.holderIdentity == self.config.identity:
-                    await self._put(spec, timeout=2.0)
-            log.info("lease %s released", self.config.name)
-        except OperatorError as error:
-            log.warning("lease %s could not be released, it expires in %.0f s: %s", self.config.name, self.config.duration, error)
+                await self._put(spec, timeout=RELEASE_SECONDS)
+            except ConflictError:  # a renewal was under way when we stopped, and took effect unanswered
+                await self._look()
+            else:
+                log.info("lease %s released", self.config.name)
 
     async def _step(self) -> float:
         """One action; returns the seconds to wait before the next."""
@@ -170,145 +209,226 @@ class Elector:
             case _:
                 return await self._try_to_acquire()
 
+    # Leading
+
     async def _renew(self) -> float:
         sent = self._clock()
+        left = self._deadline - sent
         try:
-            await self._put(self._ours(), timeout=max(0.1, min(5.0, self._deadline - sent)))
+            # Not all of the time that is left: a connection that hangs must leave some for a second try, on another
+            # one.
+            await self._put(self._ours(self._term[1]), timeout=max(1.0, 0.6 * left))
         except (ConflictError, NotFoundError):
             return await self._regain()
-        self._deadline = sent + self.config.renew_deadline
-        return self.config.renew_every
+        return self._extend(sent)
 
     async def _regain(self) -> float:
         """Our view of the Lease is not the server's, or too old. Go on only if nobody else has held it."""
-        transitions = self._spec.leaseTransitions or 0
         try:
-            await self._observe()
+            await self._look()
         except NotFoundError:
-            await self._create()
-            return self._resume(self._clock())
-        holder = self._spec.holderIdentity or ""
-        if holder not in ("", self.config.identity) or (self._spec.leaseTransitions or 0) != transitions:
+            return await self._recreate()
+        self._missing_since = None
+        spec = self._lease.spec
+        holder, term = spec.holderIdentity or "", (self._uid(), spec.leaseTransitions or 0)
+        if holder != self.config.identity and (holder or term != self._term):
             self.state = Lead.LOST
             self.lost_to = holder or "another replica, which has released it since"
             return 0.0
         sent = self._clock()
-        await self._put(self._ours(), timeout=5.0)
-        return self._resume(sent)
+        await self._put(self._ours(term[1]), timeout=REQUEST_SECONDS)
+        self._term = (self._uid(), term[1])
+        return self._extend(sent)
 
-    def _resume(self, sent: float) -> float:
+    async def _recreate(self) -> float:
+        """The Lease was deleted. Before the deadline nobody else can lead; past it, somebody may whose Lease that was.
+
+        Whoever leads makes it anew, or is fenced, within its duration.
+        """
+        now = self._clock()
+        if self.state is Lead.FENCED:
+            if self._missing_since is None:
+                self._missing_since = now
+            if now < self._missing_since + self.config.duration:
+                return self._retry_pause()
+        await self._create(self._term[1])
+        self._term = (self._uid(), self._term[1])
+        self._missing_since = None
+        return self._extend(now)
+
+    def _extend(self, sent: float) -> float:
+        """A renewal that was sent at `sent` is in the Lease."""
+        self._fence_if_late()  # the answer came after the old deadline: keys were refused meanwhile
         self._deadline = sent + self.config.renew_deadline
         if self.state is Lead.FENCED:
             self.state = Lead.LEADING
             log.warning("lease %s is ours again, nobody held it in between", self.config.name)
             self._on_regained()
-        return self.config.renew_every
+        return max(0.0, sent + self.config.renew_every - self._clock())
+
+    def _fence_if_late(self) -> None:
+        if self.state is Lead.LEADING and self._clock() >= self._deadline:
+            self.state = Lead.FENCED
+            text = "lease %s was not renewed in time: no write leaves this process until it is ours again"
+            log.error(text, self.config.name)
+            self._on_fenced()
+
+    def _seconds_to_deadline(self) -> float | None:
+        return max(0.0, self._deadline - self._clock()) if self.state is Lead.LEADING else None
+
+    # Standing by
 
     async def _try_to_acquire(self) -> float:
-        if not self._version:
+        if not self._known:
             try:
-                await self._observe()
+                await self._look()
             except NotFoundError:
-                sent = self._clock()
-                self._acquired_at = _now()
-                await self._create()
-                return self._lead(sent)
+                if (left := self._seconds_left()) > 0:  # deleted, and its holder may not know yet
+                    return min(left, self._retry_pause())
+                return await self._acquire(self._create)
         left = self._seconds_left()
         if left > 0:
             await self._watch_until(left)
-            if self._seconds_left() > 0:
-                return 0.0
-        sent = self._clock()
-        self._acquired_at = _now()
-        previous = self._spec
-        self._spec = _Spec(leaseTransitions=(previous.leaseTransitions or 0) + 1)
-        try:
-            await self._put(self._ours(), timeout=5.0)
-        except OperatorError:
-            self._version = ""  # somebody was faster, or we do not know: look again before the next try
-            self._spec = previous
-            raise
-        return self._lead(sent)
+            if not self._known or self._seconds_left() > 0:
+                return self._retry_pause()
+        return await self._acquire(self._take)
 
-    def _lead(self, sent: float) -> float:
+    async def _take(self, transitions: int) -> None:
+        await self._put(self._ours(transitions), timeout=REQUEST_SECONDS)
+
+    async def _acquire(self, write: Callable[[int], Any]) -> float:
+        """Write ourselves into the Lease, by a `write` that succeeds only if nobody else has since we looked."""
+        sent = self._clock()
+        self._acquired_at = self._stamp()
+        transitions = (self._lease.spec.leaseTransitions or 0) + 1
+        self._unsure = True
+        try:
+            await write(transitions)
+        except OperatorError as error:
+            self._known = False  # somebody was faster, or we do not know: look again before the next try
+            self._unsure = error.status == 0
+            raise
+        self._unsure = False
+        self._term = (self._uid(), transitions)
         self.state = Lead.LEADING
         self._deadline = sent + self.config.renew_deadline
         log.info("lease %s acquired, %s leads", self.config.name, self.config.identity)
         self._on_started()
-        return self.config.renew_every
+        return max(0.0, sent + self.config.renew_every - self._clock())
 
     def _seconds_left(self) -> float:
-        """Seconds until the Lease we last saw may be taken: its own duration after we first saw this version of it."""
-        if not self._spec.holderIdentity or self._spec.holderIdentity == self.config.identity:
+        """Seconds until the Lease may be taken: its own duration after its holder, or a renewal, was first seen."""
+        spec = self._lease.spec
+        released = not spec.holderIdentity and (spec.leaseDurationSeconds or 0) <= 1  # or never held
+        if released or spec.holderIdentity == self.config.identity:
             return 0.0
-        duration = self._spec.leaseDurationSeconds or self.config.duration
-        return self._seen_at + duration - self._clock()
+        return self._seen_at + (spec.leaseDurationSeconds or self.config.duration) - self._clock()
 
     async def _watch_until(self, seconds: float) -> None:
-        """Follow the Lease until it changes hands, is deleted, or could expire. A watch, so that a release is seen at once."""
+        """Follow the Lease until it is released, is gone, or could expire.
+
+        A watch, so that a release is seen at once.
+        """
         query = {
             "fieldSelector": f"metadata.name={self.config.name}",
-            "resourceVersion": self._version,
+            "resourceVersion": self._version(),
             "allowWatchBookmarks": "true",
             "timeoutSeconds": "290",
         }
         stream = self._api.watch(LEASES, self.config.namespace, query=query, silence_seconds=self.config.duration)
+        self._due_at = self._clock() + seconds + GRACE_SECONDS
         try:
             async with asyncio.timeout(seconds) as limit, aclosing(stream) as batches:
                 async for lines in batches:
                     for line in lines:
-                        event = _decode_event(line)
-                        if event.type not in ("ADDED", "MODIFIED"):
-                            if event.type != "BOOKMARK":
-                                self._version = ""  # deleted, or the watch is of no more use: look anew
-                                return
-                            continue
-                        self._saw(_decode_lease(event.object))
-                        left = self._seconds_left()
-                        if left <= 0:
-                            return
-                        self.ticked_at = self._clock()
-                        limit.reschedule(asyncio.get_running_loop().time() + left)
+                        self._hear(_decode_event(line))
+                    left = self._seconds_left()
+                    if left <= 0 or not self._known:
+                        return
+                    self._due_at = self._clock() + left + GRACE_SECONDS
+                    limit.reschedule(asyncio.get_running_loop().time() + left)
         except TimeoutError:
             return
         except (OperatorError, msgspec.MsgspecError):
-            # The stream broke. What we saw still holds: if it goes on unrenewed, the next look decides, never the clock alone.
-            self._version = ""
+            # The stream broke. What we saw still holds: if it goes on unrenewed, the next look decides, never the
+            # clock alone.
+            self._known = False
             raise
 
-    async def _observe(self) -> None:
-        raw = await self._api.get(LEASES, self.config.namespace, self.config.name, timeout=5.0)
+    def _hear(self, event: _Event) -> None:
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                self._saw(_decode_lease(event.object))
+            case "BOOKMARK":
+                pass
+            case _:  # it was deleted, or the watch is of no more use
+                self._known = False
+
+    # The Lease
+
+    async def _look(self) -> None:
+        raw = await self._api.get(LEASES, self.config.namespace, self.config.name, timeout=REQUEST_SECONDS)
         self._saw(_decode_lease(raw))
 
     def _saw(self, lease: _Lease) -> None:
-        if (lease.spec.renewTime, lease.spec.holderIdentity) != (self._spec.renewTime, self._spec.holderIdentity):
+        old, new = self._lease.spec, lease.spec
+        if (old.renewTime, old.holderIdentity) != (new.renewTime, new.holderIdentity):
             self._seen_at = self._clock()
-        self._version = lease.metadata.resourceVersion
-        self._spec = lease.spec
+            others = new.holderIdentity not in (None, "", self.config.identity)
+            if others and new.holderIdentity != old.holderIdentity:
+                log.info("lease %s is held by %s", self.config.name, new.holderIdentity)
+        self._lease = lease
+        self._known = True
+        if self._unsure and new.holderIdentity != self.config.identity:
+            self._unsure = False
 
-    def _ours(self) -> _Spec:
+    def _uid(self) -> str:
+        return str(self._lease.metadata.get("uid", ""))
+
+    def _version(self) -> str:
+        return str(self._lease.metadata.get("resourceVersion", ""))
+
+    def _ours(self, transitions: int) -> _Spec:
         return _Spec(
             holderIdentity=self.config.identity,
             leaseDurationSeconds=max(1, round(self.config.duration)),
-            leaseTransitions=self._spec.leaseTransitions or 0,
+            leaseTransitions=transitions,
             acquireTime=self._acquired_at,
-            renewTime=_now(),
+            renewTime=self._stamp(),
         )
 
-    async def _create(self) -> None:
-        raw = await self._api.create(LEASES, self.config.namespace, self._manifest(self._ours()), fenced=False)
+    async def _create(self, transitions: int) -> None:
+        metadata = {"name": self.config.name, "namespace": self.config.namespace}
+        body = _manifest(metadata, self._ours(transitions))
+        raw = await self._api.create(LEASES, self.config.namespace, body, fenced=False, timeout=REQUEST_SECONDS)
         self._saw(_decode_lease(raw))
 
     async def _put(self, spec: _Spec, timeout: float) -> None:
-        body = self._manifest(spec)
-        body["metadata"]["resourceVersion"] = self._version
+        """Replace the Lease that we last saw, and no other: uid and resourceVersion go with it, foreign labels stay."""
+        metadata = {key: value for key, value in self._lease.metadata.items() if key != "managedFields"}
+        body = _manifest(metadata, spec)
         namespace, name = self.config.namespace, self.config.name
         self._saw(_decode_lease(await self._api.replace(LEASES, namespace, name, body, fenced=False, timeout=timeout)))
 
-    def _manifest(self, spec: _Spec) -> dict[str, Any]:
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"name": self.config.name, "namespace": self.config.namespace},
-            "spec": {key: value for key, value in msgspec.structs.asdict(spec).items() if value is not None},
-        }
+    def _stamp(self) -> str:
+        """The time of day. Never the same twice, though the clock stand still.
+
+        A PUT without a change would be no renewal.
+        """
+        now = datetime.datetime.now(datetime.UTC)
+        if now == self._stamped:
+            now += datetime.timedelta(microseconds=1)
+        self._stamped = now
+        return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _retry_pause(self) -> float:
+        return self.config.retry_every * (0.5 + 0.5 * self._rng())
+
+
+def _manifest(metadata: dict[str, Any], spec: _Spec) -> dict[str, Any]:
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": metadata,
+        "spec": {key: value for key, value in msgspec.structs.asdict(spec).items() if value is not None},
+    }

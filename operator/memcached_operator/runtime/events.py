@@ -1,7 +1,8 @@
 """Kubernetes events (events.k8s.io/v1): aggregated, rate-limited, and never able to fail or slow a reconcile.
 
-The same (object, type, reason, action, note) within six minutes is one Event whose series is updated at most every thirty seconds; an
-object may cause 25 new Events at once and one more every five minutes (client-go's spam filter). What does not fit is counted and dropped.
+The same (object, type, reason, action, note) within six minutes is one Event whose series is updated at most every
+thirty seconds; an object may cause 25 new Events at once and one more every five minutes (client-go's spam filter).
+What does not fit is counted and dropped.
 """
 
 from __future__ import annotations

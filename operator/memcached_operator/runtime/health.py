@@ -1,4 +1,7 @@
-"""Probes and metrics over HTTP. Liveness measures progress: a process whose parts stand still is not alive, however well it answers."""
+"""Probes and metrics over HTTP. Liveness measures progress.
+
+A process whose parts stand still is not alive, however well it answers.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,14 @@ class Address(Protocol):
     """Where to listen; an empty host is every address."""
 
     @property
-    def host(self) -> str: ...
+    def host(self) -> str:
+        """A name or an IP address."""
+        ...
 
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """A TCP port; 0 is any that is free."""
+        ...
 
 
 def _probe(checks: Sequence[Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -50,7 +57,8 @@ class HttpServer:
         for (host, port), handlers in routes.items():
             app = web.Application()
             app.add_routes(handlers)
-            runner = web.AppRunner(app, access_log=None)
+            # A slow scraper must not hold up the end of the process: by default it may for a minute.
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
             await runner.setup()
             self._runners.append(runner)
             await web.TCPSite(runner, host or None, port).start()

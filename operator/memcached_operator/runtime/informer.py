@@ -1,8 +1,9 @@
 """An informer keeps a store true: list, then watch, and relist when the server has forgotten where we were.
 
-The list comes as a stream where the server can (WatchList, KEP-3157): no body to hold, and a bookmark says when it is complete. An API
-server on an old etcd answers 200 and then one ERROR event; then, and when no bookmark comes in time, the informer falls back to LIST.
-Nothing that the API server does ends an informer: it backs off with jitter, for ever.
+The list comes as a stream where the server can (WatchList, KEP-3157): no body to hold, and a bookmark says when it is
+complete. An API server on an old etcd answers 200 and then one ERROR event; then, and whenever the stream does not come
+to that bookmark, the next try is a LIST. Nothing that the API server does ends an informer: it backs off with jitter,
+for ever.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import msgspec
 from memcached_operator.errors import OperatorError, TransientError
 from memcached_operator.gvr import GVR
 from memcached_operator.runtime.ports import Api, Metrics
-from memcached_operator.runtime.store import Key, Store
+from memcached_operator.runtime.store import Listing, Store
 
 log = logging.getLogger(__name__)
 
-SILENCE_SECONDS = 75.0  # bookmarks come about once a minute; what the server's watch cache forgets, it forgets after 75 s
+SILENCE_SECONDS = 75.0  # bookmarks come about once a minute
 WATCH_SECONDS = 290  # the server ends a watch after this long, so a stream cannot rot for hours
+HEALTHY_SECONDS = 1.0  # a stream that lasted as long was one: its end is no failure
+GRACE_SECONDS = 360.0  # longer than any single request, pause or silence
 GONE = 410
 
 
@@ -69,142 +72,205 @@ class _Expired(Exception):  # noqa: N818 - never leaves this module
     """The server no longer knows our resourceVersion: relist."""
 
 
-class _NoWatchList(Exception):  # noqa: N818 - never leaves this module
-    """The server cannot stream lists."""
+def _nothing() -> None:
+    return None
 
 
-async def list_into(api: Api, store: Store[Any], namespace: str, *, page: int = 500) -> tuple[str, set[Key]]:
-    """A quorum LIST of the store's kind into the store; what it does not name is forgotten. Returns (resourceVersion, keys seen).
+async def list_into(
+    api: Api, store: Store[Any], namespace: str, *, page: int = 500, on_page: Callable[[], None] = _nothing
+) -> str:
+    """A quorum LIST of the store's kind into it; what it does not name is forgotten. Returns its resourceVersion.
 
-    Items of a LIST carry no kind and apiVersion; projections do not need them. A page that expires half way (410) starts over.
+    A page that expires half way (410) starts the list over. Raises OperatorError, also when the answer is not readable.
     """
-    watch = store.watch
+    what = f"list {store.watch.gvr.plural}"
     for _ in range(3):
-        seen: set[Key] = set()
-        continue_ = ""
         try:
-            while True:
-                raw = await api.list_page(watch.gvr, namespace, labels=watch.labels, limit=page, continue_=continue_)
-                answer = _decode_list(raw)
-                for item in answer.items or ():
-                    seen.add(store.put(item, relist=True).key)
-                continue_ = answer.metadata.continue_
-                if not continue_:
-                    break
-                await asyncio.sleep(0)  # 500 objects are decoded in one go: let the lease be renewed in between
+            return await _list_pages(api, store.begin_list(namespace), store, namespace, page, on_page)
+        except msgspec.MsgspecError as error:
+            raise TransientError(f"{what}: the answer is not readable: {error}") from error
         except OperatorError as error:
-            if error.status == GONE:
-                continue
-            raise
-        store.keep_only(seen, namespace)
-        return answer.metadata.resourceVersion, seen
-    raise TransientError(f"list {watch.gvr.plural}: pages expired three times")
+            if error.status != GONE:
+                raise
+    raise TransientError(f"{what}: pages expired three times")
+
+
+async def _list_pages(
+    api: Api, listing: Listing[Any], store: Store[Any], namespace: str, page: int, on_page: Callable[[], None]
+) -> str:
+    watch = store.watch
+    continue_ = ""
+    while True:
+        raw = await api.list_page(watch.gvr, namespace, labels=watch.labels, limit=page, continue_=continue_)
+        answer = _decode_list(raw)
+        for item in answer.items or ():  # they carry no kind and apiVersion; projections do not need them
+            listing.put(item)
+        continue_ = answer.metadata.continue_
+        if not continue_:
+            listing.finish()
+            return answer.metadata.resourceVersion
+        on_page()
+        await asyncio.sleep(0)  # 500 objects are decoded in one go: let the lease be renewed in between
 
 
 class Informer:
     """Keeps `store` true for one kind in one namespace ("" is all of them)."""
 
-    def __init__(self, api: Api, store: Store[Any], namespace: str, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        api: Api,
+        store: Store[Any],
+        namespace: str,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
         self._api = api
         self._store = store
         self._namespace = namespace
         self._metrics = metrics
+        self._clock = clock
+        self._rng = rng
         self._can_stream = True
         self._version = ""  # resume from here; empty: list first
+        self._failures = 0  # in a row
+        self._due_at = clock() + GRACE_SECONDS
         self.synced = asyncio.Event()
-        self.heard_at = time.monotonic()  # when the stream last said anything, bookmarks included
+        self.heard_at = clock()  # when the stream last said anything, bookmarks included
 
     @property
     def gvr(self) -> GVR:
         """The kind it watches."""
         return self._store.watch.gvr
 
-    async def run(self, rng: Callable[[], float] = random.random) -> None:
+    def stands_still(self) -> bool:
+        """Whether it neither heard, asked nor tried again for longer than any of that takes.
+
+        An outage is no stand-still.
+        """
+        return self._clock() > self._due_at
+
+    async def run(self) -> None:
         """Runs until cancelled."""
-        failures = 0
         while True:
+            self._move()
+            began = self._clock()
             try:
-                await self._follow(failures)
-                failures = 0
+                await self._follow()
             except _Expired:
-                self._version = ""
-                self._metrics.relisted(self.gvr.plural, "expired")
-            except _NoWatchList:
-                self._can_stream = False
-                log.info("the API server cannot stream lists of %s; falling back to LIST", self.gvr.plural)
+                self._relist("expired")
+                self._failures += 1
             except (OperatorError, msgspec.MsgspecError) as error:
-                if isinstance(error, msgspec.MsgspecError) or error.status in (404, GONE):
-                    # The kind went away, the version did, or a line that we cannot read may have been an event: do not step over it.
-                    self._version = ""
-                failures += 1
-                delay = min(15.0, 0.25 * 2.0 ** min(failures - 1, 10)) * (0.5 + 0.5 * rng())
-                if isinstance(error, OperatorError) and error.retry_after is not None:
-                    delay = max(delay, error.retry_after)
-                level = logging.WARNING if failures in (2, 8) else logging.DEBUG
-                log.log(level, "watch of %s: %s; next try in %.1f s", self.gvr.plural, error, delay)
-                await asyncio.sleep(delay)
+                self._judge(error, began)
+                await self._pause(error)
+                continue
+            await self._pause(None)
 
-    async def _follow(self, failures: int) -> None:
-        """One stream, from the list that it needs to its end."""
-        if self._version:
-            await self._stream({"resourceVersion": self._version})
-        elif self._can_stream and failures < 2:
-            await self._stream({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"})
-        else:
-            self._version, _ = await list_into(self._api, self._store, self._namespace)
-            self.heard_at = time.monotonic()
+    async def _follow(self) -> None:
+        """One stream, and the list that it needs."""
+        if not self._version and (not self._can_stream or self._failures):
+            self._version = await list_into(self._api, self._store, self._namespace, on_page=self._move)
+            self._hear()
             self.synced.set()
+        began = self._clock()
+        if self._version:
+            await self._stream({"resourceVersion": self._version}, None)
+        else:
+            query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            await self._stream(query, self._store.begin_list(self._namespace))
+        # The server has ended it. One that ends at once, and again, must not be asked in a hot loop.
+        healthy = self._clock() - began >= HEALTHY_SECONDS or self.heard_at > began
+        self._failures = 0 if healthy else self._failures + 1
 
-    async def _stream(self, query: dict[str, str]) -> None:
-        """One watch. A streamed list begins with synthetic ADDED events and ends with a bookmark that says so; then it is a watch like any."""
-        seen: set[Key] | None = set() if "sendInitialEvents" in query else None
-        query = {**query, "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS + random.randrange(30))}  # noqa: S311 - jitter
+    async def _stream(self, query: dict[str, str], listing: Listing[Any] | None) -> None:
+        """One watch. A streamed list begins with synthetic ADDED events and ends with a bookmark that says so.
+
+        Then it is a watch like any.
+        """
+        seconds = WATCH_SECONDS + int(30 * self._rng())
+        query = {**query, "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         if self._store.watch.labels:
             query["labelSelector"] = self._store.watch.labels
         stream = self._api.watch(self.gvr, self._namespace, query=query, silence_seconds=SILENCE_SECONDS)
         try:
             async with aclosing(stream) as batches:
                 async for lines in batches:
-                    self.heard_at = time.monotonic()
+                    self._hear()
                     for line in lines:
-                        seen = self._handle(_decode_event(line), seen)
+                        listing = self._handle(_decode_event(line), listing)
         except OperatorError as error:
-            if seen is not None and error.status in (400, 422):  # servers before 1.27 refuse the parameters
-                raise _NoWatchList from None
+            if listing is not None and error.status in (400, 422):  # servers that cannot refuse the parameters
+                self._can_stream = False
+                log.info("the API server cannot stream lists of %s; they are asked for page by page", self.gvr.plural)
             raise
-        if seen is not None:
+        if listing is not None:
             raise TransientError(f"list {self.gvr.plural}: the stream ended before the list was complete")
 
-    def _handle(self, event: _Event, seen: set[Key] | None) -> set[Key] | None:
-        """One event into the store. `seen` collects the keys of a streamed list, and is None once it is complete."""
+    def _handle(self, event: _Event, listing: Listing[Any] | None) -> Listing[Any] | None:
+        """One event into the store. Returns the listing while the list is not complete."""
         match event.type:
             case "ADDED" | "MODIFIED":
-                new = self._store.put(event.object, relist=seen is not None)
-                if seen is not None:
-                    seen.add(new.key)
-                else:
-                    self._version = new.resource_version
+                thing = listing.put(event.object) if listing else self._store.put(event.object)
+                self._version = "" if listing else thing.resource_version
             case "DELETED":
-                gone = self._store.watch.decode(event.object)
-                self._store.remove(gone.key, gone.uid)
-                if seen is None:
-                    self._version = gone.resource_version
+                gone = self._store.drop(event.object)
+                self._version = "" if listing else gone.resource_version
             case "BOOKMARK":
-                meta = _decode_bookmark(event.object).metadata
-                if seen is None:
-                    self._version = meta.resourceVersion
-                elif meta.annotations.get("k8s.io/initial-events-end") == "true":
-                    self._store.keep_only(seen, self._namespace)
-                    self._version = meta.resourceVersion
-                    self.synced.set()
-                    return None
+                return self._bookmark(_decode_bookmark(event.object).metadata, listing)
             case "ERROR":
                 status = _decode_status(event.object)
                 if status.code == GONE:
                     raise _Expired
-                if seen is not None:
-                    raise _NoWatchList
                 raise TransientError(f"watch {self.gvr.plural}: {status.message}", status=status.code)
             case other:
                 log.warning("watch of %s: unknown event type %r is ignored", self.gvr.plural, other)
-        return seen
+        return listing
+
+    def _bookmark(self, meta: _Annotated, listing: Listing[Any] | None) -> Listing[Any] | None:
+        if listing is None:
+            self._version = meta.resourceVersion
+        elif meta.annotations.get("k8s.io/initial-events-end") == "true":
+            listing.finish()
+            self._version = meta.resourceVersion
+            self.synced.set()
+            return None
+        return listing
+
+    def _judge(self, error: OperatorError | msgspec.MsgspecError, began: float) -> None:
+        """What an error says about our version, and about how soon to try again."""
+        now = self._clock()
+        unreadable = isinstance(error, msgspec.MsgspecError)
+        status = 0 if isinstance(error, msgspec.MsgspecError) else error.status
+        if unreadable or status in (404, GONE):
+            # The kind went away, the version did, or a line that we cannot read may have been an event: do not step
+            # over it.
+            self._relist("unreadable" if unreadable else "gone")
+        elif now - max(began, self.heard_at) >= SILENCE_SECONDS - 1.0:
+            # Not even bookmarks: perhaps the server waits for a version of ours that it never had (etcd was restored).
+            self._relist("silent")
+        cut = not unreadable and status == 0 and self._version != ""
+        healthy = cut and (now - began >= HEALTHY_SECONDS or self.heard_at > began)
+        self._failures = 0 if healthy else self._failures + 1
+
+    def _relist(self, why: str) -> None:
+        if self._version:
+            self._metrics.relisted(self.gvr.plural, why)
+        self._version = ""
+
+    async def _pause(self, error: Exception | None) -> None:
+        delay = min(15.0, 0.25 * 2.0 ** min(self._failures - 1, 10)) * (0.5 + 0.5 * self._rng())
+        if isinstance(error, OperatorError) and error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+        if error is not None:
+            level = logging.WARNING if self._failures in (2, 8) or self._failures % 40 == 39 else logging.DEBUG
+            log.log(level, "watch of %s: %s; next try in %.1f s", self.gvr.plural, error, delay)
+        self._due_at = self._clock() + delay + GRACE_SECONDS
+        await asyncio.sleep(delay)
+
+    def _hear(self) -> None:
+        self.heard_at = self._clock()
+        self._move()
+
+    def _move(self) -> None:
+        self._due_at = self._clock() + GRACE_SECONDS

@@ -1,8 +1,9 @@
 """Primary resources come through kopf: the only module that imports it.
 
-kopf lists and watches, and hands every event to a handler that does three things: pass it on, and nothing else. It decides nothing,
-writes nothing and keeps nothing: change handlers cost three PATCHes a create, indexes start quadratically and keep ghosts after a 410, and
-an error in a handler is logged and dropped. So there are null storages, no peering, no scanning, no posting.
+kopf lists and watches, and hands every event to a handler that does three things: pass it on, and nothing else. It
+decides nothing, writes nothing and keeps nothing: change handlers cost three PATCHes a create, indexes start
+quadratically and keep ghosts after a 410, and an error in a handler is logged and dropped. So there are null
+storages, no peering, no scanning, no posting.
 
 kopf runs in a thread and loop of its own, because it cancels every task that is younger than itself when it stops.
 """
@@ -10,9 +11,11 @@ kopf runs in a thread and loop of its own, because it cancels every task that is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
@@ -21,6 +24,7 @@ import aiohttp
 import kopf
 import msgspec
 import uvloop
+import yarl
 
 from memcached_operator.gvr import GVR
 
@@ -32,9 +36,19 @@ OpenSession = Callable[[], Awaitable[tuple[str, aiohttp.ClientSession]]]
 Deliver = Callable[[GVR, str, bytes], None]
 """`deliver(gvr, type, object)`: called in the main loop; type is ADDED, MODIFIED or DELETED."""
 
+LISTED = "LISTED"
+"""In the inbox: kopf has listed the kind and opened a watch from there."""
+
+SLICE = 100  # events that are taken from the inbox before the main loop may do something else
+DEAF_SECONDS = 400.0  # kopf asks for each watch anew after 330 s at most, and after 15 s when that fails
+STOP_SECONDS = 5.0
+
 
 class _Backoffs:
-    """Endless, jittered back-offs in seconds. kopf iterates them once a request, so this must be iterable again and again."""
+    """Endless, jittered back-offs in seconds.
+
+    Kopf iterates them once a request, so this must be iterable again and again.
+    """
 
     def __iter__(self) -> Iterator[float]:
         delay = 0.5
@@ -81,6 +95,7 @@ def _settings(selectors: Sequence[tuple[GVR, str]]) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True  # else it lists every CRD of the cluster
     settings.peering.standalone = True
+    settings.persistence.finalizer = "kopf-sets-none.invalid/ever"  # it takes its own off whatever it finds it on
     settings.persistence.diffbase_storage = _NoDiffBase()
     settings.persistence.progress_storage = _NoProgress()
     settings.networking.request_timeout = 30
@@ -92,7 +107,7 @@ def _settings(selectors: Sequence[tuple[GVR, str]]) -> kopf.OperatorSettings:
     settings.watching.connect_timeout = 5
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 1
-    settings.watching.chunk_size = 250  # shorter turns of the GIL while a list is parsed: the lease is renewed beside it
+    settings.watching.chunk_size = 250  # shorter turns of the GIL while a list is parsed: the lease is renewed then
     settings.execution.max_workers = 1
     for gvr, labels in selectors:
         if labels:
@@ -101,13 +116,14 @@ def _settings(selectors: Sequence[tuple[GVR, str]]) -> kopf.OperatorSettings:
 
 
 class KopfSource:
-    """Runs `kopf.operator()` in a thread, restarts it in-process whatever it dies of, and delivers its events to the main loop.
+    """Runs `kopf.operator()` in a thread, restarts it whatever it dies of, and delivers its events to the main loop.
 
-    `before_start` is awaited in the main loop before every start: the list that makes up for what kopf does not tell (DELETED of objects
-    that vanished while it was away).
+    `before_start` is awaited in the main loop before every start. `on_listed` is called in the main loop when kopf
+    has listed a kind and watches it from there: it does not tell what vanished before that list, so somebody else
+    must look.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - callbacks, each named by its keyword
         self,
         kinds: Sequence[tuple[GVR, str]],
         namespaces: Sequence[str],
@@ -115,6 +131,7 @@ class KopfSource:
         open_session: OpenSession,
         deliver: Deliver,
         before_start: Callable[[], Awaitable[None]],
+        on_listed: Callable[[], None],
         on_restart: Callable[[], None],
         rng: Callable[[], float] = random.random,
     ) -> None:
@@ -123,12 +140,17 @@ class KopfSource:
         self._open_session = open_session
         self._deliver = deliver
         self._before_start = before_start
+        self._on_listed = on_listed
         self._on_restart = on_restart
         self._rng = rng
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._inbox: deque[tuple[GVR, str, dict[str, Any]]] = deque()
+        self._stopping = False
+        self._inbox: deque[tuple[GVR, str, bytes]] = deque()
+        self._asked_at: dict[str, float] = {}  # path -> when kopf last asked for it
+        self._listed: set[str] = set()  # paths that were listed and are not watched from there yet
+        self._logins: deque[float] = deque(maxlen=8)
         self.restarts = 0
 
     async def run(self) -> None:
@@ -146,11 +168,42 @@ class KopfSource:
             log.warning("kopf ended (%s); it starts again in %.1f s", error or "without an error", delay)
             await asyncio.sleep(delay)
 
+    def stop(self) -> None:
+        """Ask kopf to end its present life; `run` starts another, unless it was cancelled."""
+        self._stopping = True
+        loop, stop = self._loop, self._stop
+        if loop is not None and stop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed this very moment
+                loop.call_soon_threadsafe(stop.set)
+
+    def missing_watchers(self) -> list[str]:
+        """Kinds that kopf does not watch, as far as can be seen from outside: the process is deaf to them.
+
+        kopf does not respawn a watcher that was cancelled, and one that hangs does not ask for its watch anew.
+        """
+        loop = self._loop
+        if loop is None:
+            return []  # between two lives: `run` is at it
+        names = {task.get_name() for task in asyncio.all_tasks(loop) if not task.done()}
+        late = time.monotonic() - DEAF_SECONDS
+        missing = []
+        for gvr, _ in self._kinds:
+            for namespace in self._namespaces or (None,):
+                task = f"watcher for {f'{gvr.plural}.{gvr.version}.{gvr.group}'.strip('.')}@{namespace}"
+                if task not in names or self._asked_at.get(gvr.path(namespace or ""), late) <= late:
+                    missing.append(gvr.plural)
+                    break
+        return missing
+
+    # One life, and its thread
+
     async def _run_once(self) -> BaseException | None:
         """One life of kopf; returns what it died of."""
-        assert self._main is not None  # noqa: S101 - set by run(), for the type checker
-        ended: asyncio.Future[BaseException | None] = self._main.create_future()
-        main = self._main
+        main = asyncio.get_running_loop()
+        ended: asyncio.Future[BaseException | None] = main.create_future()
+        self._stopping = False
+        self._asked_at = {}
+        self._listed.clear()
 
         def report(error: BaseException | None) -> None:
             if not ended.done():
@@ -161,74 +214,110 @@ class KopfSource:
             try:
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(self._operate())
-            except BaseException as failure:  # noqa: BLE001 - whatever kopf dies of is reported to the supervisor, in the other thread
+            except BaseException as failure:  # noqa: BLE001 - whatever it dies of is the supervisor's, in the other thread
                 error = failure
-            main.call_soon_threadsafe(report, error)
+            with contextlib.suppress(RuntimeError):  # nobody waits any more: the process ends
+                main.call_soon_threadsafe(report, error)
 
-        thread = threading.Thread(target=live, name="kopf", daemon=True)
-        thread.start()
+        threading.Thread(target=live, name="kopf", daemon=True).start()
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
             self.stop()
-            await asyncio.wait([ended], timeout=5.0)
+            await asyncio.wait([ended], timeout=STOP_SECONDS)
             raise
         finally:
             self._loop = self._stop = None
 
     async def _operate(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._stopping:  # it was told to before it could hear
+            return
         await kopf.operator(
             registry=self._registry(),
             settings=_settings(self._kinds),
-            stop_flag=self._stop,  # an asyncio.Event: with a threading one a crashed operator hangs in its executor's shutdown
+            stop_flag=self._stop,  # an asyncio.Event: with a threading one a crashed kopf hangs in its shutdown
             standalone=True,
             clusterwide=not self._namespaces,
             namespaces=list(self._namespaces),
         )
 
-    def stop(self) -> None:
-        """Ask kopf to end its present life; `run` starts another, unless it was cancelled."""
-        loop, stop = self._loop, self._stop
-        if loop is not None and stop is not None:
-            loop.call_soon_threadsafe(stop.set)
-
-    def missing_watchers(self) -> list[str]:
-        """Kinds that no living task of kopf watches. kopf does not respawn a watcher that was cancelled: the process would be deaf."""
-        loop = self._loop
-        if loop is None:
-            return [gvr.plural for gvr, _ in self._kinds]
-        names = [task.get_name() for task in asyncio.all_tasks(loop) if not task.done()]
-        wanted = [gvr.plural for gvr, _ in self._kinds]
-        return [plural for plural in wanted if not any(n.startswith("watcher for ") and plural in n for n in names)]
-
     def _registry(self) -> kopf.OperatorRegistry:
         """A fresh registry for every life: kopf cannot start twice from one."""
         registry = kopf.OperatorRegistry()
-
-        async def login(**_: Any) -> kopf.AiohttpSession:
-            server, session = await self._open_session()
-            return kopf.AiohttpSession(server=server, aiohttp_session=session)
-
-        kopf.on.login(registry=registry, id="login")(login)
+        kopf.on.login(registry=registry, id="login", backoff=5.0)(self._login)
         for gvr, _ in self._kinds:
             self._register(registry, gvr)
         return registry
 
+    # Called by kopf, in its thread
+
+    async def _login(self, **_: Any) -> kopf.AiohttpSession:
+        """A session for every login. kopf logs in anew at each 401, at once: it is slowed down here."""
+        now = time.monotonic()
+        recent = sum(1 for at in self._logins if now - at < 60.0)
+        self._logins.append(now)
+        if recent > 1:
+            await asyncio.sleep(min(15.0, 0.5 * 2.0**recent) * (0.5 + 0.5 * self._rng()))
+        server, session = await self._open_session()
+        trace = aiohttp.TraceConfig()
+        trace.on_request_start.append(self._asked)
+        trace.on_request_end.append(self._answered)
+        trace.freeze()
+        session.trace_configs.append(trace)
+        return kopf.AiohttpSession(server=server, aiohttp_session=session)
+
+    def _path(self, url: yarl.URL) -> tuple[GVR, str] | None:
+        """The kind, and the path by which it is listed and watched, of a request; None for any other request."""
+        for gvr, _ in self._kinds:
+            for namespace in self._namespaces or ("",):
+                if url.path.endswith(path := gvr.path(namespace)):  # the server's own path may come before
+                    return gvr, path
+        return None
+
+    async def _asked(self, _session: Any, _context: Any, request: aiohttp.TraceRequestStartParams) -> None:
+        if known := self._path(request.url):
+            self._asked_at[known[1]] = time.monotonic()
+
+    async def _answered(self, _session: Any, _context: Any, request: aiohttp.TraceRequestEndParams) -> None:
+        known = self._path(request.url)
+        if known is None or request.response.status != 200:
+            return
+        gvr, path = known
+        if "watch" not in request.url.query:
+            self._listed.add(path)
+        elif path in self._listed:
+            self._listed.discard(path)
+            self._pass_on(gvr, LISTED, b"")
+
     def _register(self, registry: kopf.OperatorRegistry, gvr: GVR) -> None:
         async def handler(event: Any, **_: Any) -> None:
-            self._inbox.append((gvr, event["type"] or "ADDED", event["object"]))
-            if len(self._inbox) == 1 and self._main is not None:  # one wake-up for a whole burst
-                self._main.call_soon_threadsafe(self._drain)
+            self._pass_on(gvr, event["type"] or "ADDED", msgspec.json.encode(event["object"]))
 
         kopf.on.event(gvr.group, gvr.version, gvr.plural, registry=registry, id=f"watch-{gvr.plural}")(handler)
 
+    def _pass_on(self, gvr: GVR, type_: str, body: bytes) -> None:
+        self._inbox.append((gvr, type_, body))
+        if len(self._inbox) == 1 and self._main is not None:  # one wake-up for a whole burst
+            with contextlib.suppress(RuntimeError):  # the main loop is closed: the process ends
+                self._main.call_soon_threadsafe(self._drain)
+
+    # In the main loop
+
     def _drain(self) -> None:
-        while self._inbox:
+        for _ in range(SLICE):
+            if not self._inbox:
+                return
             gvr, type_, body = self._inbox[0]
             try:
-                self._deliver(gvr, type_, msgspec.json.encode(body))
-            except msgspec.MsgspecError as error:
-                log.warning("an event of %s is not readable and is ignored until the next list: %s", gvr.plural, error)
-            self._inbox.popleft()  # last, so that the handler's length check stays true while we work
+                if type_ == LISTED:
+                    self._on_listed()
+                else:
+                    self._deliver(gvr, type_, body)
+            except Exception:  # an event that cannot be delivered must not stop those behind it
+                log.exception("an event of %s cannot be delivered; the next list makes up for it", gvr.plural)
+            finally:
+                self._inbox.popleft()  # last, so that the length check in the other thread stays true while we work
+        if self._inbox and self._main is not None:
+            self._main.call_soon(self._drain)

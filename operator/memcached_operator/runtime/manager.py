@@ -1,7 +1,7 @@
 """The manager: starts what a controller needs in the right order, watches over it, and stops it in the right order.
 
-Start: informers and kopf (on every replica), then the Lease, then the workers. Stop: workers, events, the Lease, then the watches, so
-that a standby leads before this process has closed its connections.
+Start: informers and kopf (on every replica), then the Lease, then the workers. Stop: workers, events, the Lease, then
+the watches, so that a standby leads before this process has closed its connections.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from memcached_operator.errors import OperatorError
@@ -22,19 +22,21 @@ from memcached_operator.runtime.events import Recorder
 from memcached_operator.runtime.informer import Informer, list_into
 from memcached_operator.runtime.kopf_source import KopfSource, OpenSession
 from memcached_operator.runtime.ports import Api, Metrics, Tracer
+from memcached_operator.runtime.store import Store
 
 log = logging.getLogger(__name__)
 
-EXIT_LOST_LEASE = 1
-STUCK_SECONDS = 300.0  # a reconcile makes a handful of requests of at most 30 s each
-DEAF_SECONDS = 60.0
+EXIT_FAILED = 1
+STUCK_SECONDS = 900.0  # a reconcile makes a dozen requests of at most 30 s each
+DEAF_SECONDS = 30.0  # kopf asks the API server a few things before it watches: more than that is deafness
 DRAIN_SECONDS = 5.0
+RELIST_SECONDS = 60.0  # after an outage: what is not listed by then is left to the watches
 
 
 class Manager:
     """Runs controllers. `lease` None means: no election, this process leads from the start."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a process, each named by its keyword
         self,
         api: Api,
         *,
@@ -56,15 +58,17 @@ class Manager:
         self._controllers: list[Controller] = []
         self._informers: list[Informer] = []
         self._primaries_listed = asyncio.Event()
+        self._kopf_listed = asyncio.Event()
         self._leading = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # these never end while the process lives
-        self._beginnings: set[asyncio.Task[None]] = set()
         self._workers: asyncio.Task[None] | None = None
         self._kopf: KopfSource | None = None
-        self._deaf_since: float | None = None
+        self._lag = 0.0
         self.synced = asyncio.Event()
         self.elector = (
-            Elector(api, lease, on_started=self._leading.set, on_fenced=self._fence, on_regained=self._regain) if lease else None
+            Elector(api, lease, on_started=self._leading.set, on_fenced=self._fence, on_regained=self._leading.set)
+            if lease
+            else None
         )
         api.fence = self.may_write
 
@@ -79,18 +83,22 @@ class Manager:
     # Probes
 
     def alive(self) -> str | None:
-        """What stands still, or None. Every part that could die or hang without the process ending is asked."""
+        """What stands still, or None. Every part that could hang without the process ending is asked.
+
+        An API server that is away stops nothing: all parts go on trying.
+        """
         for name, task in self._tasks.items():
             if task.done():
                 return f"task {name} has ended"
-        if self._workers and self._workers.done() and self.may_write():
-            return "the workers have ended"
         now = time.monotonic()
         for controller in self._controllers:
             for key, since in controller.busy_since.items():
                 if now - since > STUCK_SECONDS:
                     return f"{controller.name} {key}: the reconcile has been running for {now - since:.0f} s"
-        if self.elector and now - self.elector.ticked_at > 60.0 + self.elector.config.duration:
+        for informer in self._informers:
+            if informer.stands_still():
+                return f"the watch of {informer.gvr.plural} stands still"
+        if self.elector and self.elector.stands_still():
             return "the leader election stands still"
         return None
 
@@ -101,72 +109,70 @@ class Manager:
     # Life
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Runs until `stop` is set or the lease is lost; returns the exit code."""
+        """Runs until `stop` is set, the lease is lost, or a part of it fails; returns the exit code."""
         self._make_sources()
         self._register_gauges()
-        for informer in self._informers:
-            self._start(f"informer {informer.gvr.plural}", informer.run())
-        assert self._kopf is not None  # noqa: S101 - made two lines above, for the type checker
-        self._start("kopf", self._kopf.run())
-        self._start("events", self._recorder.run())
-        self._start("watchdog", self._watch_over())
-        self._start("resync", self._resync_for_ever())
         if self.elector:
             self._start("elector", self.elector.run())
         else:
             self._leading.set()
-        self._begin(self._lead())
-        stopped = asyncio.create_task(stop.wait())
-        watched = [stopped, *((self._tasks["elector"],) if self.elector else ())]
-        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        self._start("lead", self._lead())
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait([stopped, *self._tasks.values()], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         lost = self.elector is not None and self.elector.state is Lead.LOST
+        broken = {} if lost or stop.is_set() else {name: task for name, task in self._tasks.items() if task.done()}
         await self._shut_down(lost=lost)
+        for name, task in broken.items():
+            error = None if task.cancelled() else task.exception()
+            log.critical("exit 1: task %s has ended, a bug; please report it", name, exc_info=error)
         if lost and self.elector:
-            log.critical(
-                "exit 1: lease %s was lost to %s while this process was away; it wrote nothing since",
-                self.elector.config.name,
-                self.elector.lost_to,
-            )
-            return EXIT_LOST_LEASE
-        return 0
+            text = "exit 1: lease %s was lost to %s while this process was away; it wrote nothing since"
+            log.critical(text, self.elector.config.name, self.elector.lost_to)
+        return EXIT_FAILED if lost or broken else 0
 
     async def _shut_down(self, *, lost: bool) -> None:
         for controller in self._controllers:
             controller.queue.close()
-        await _end(list(self._beginnings))
-        if self._workers and not lost:
-            await asyncio.wait([self._workers], timeout=DRAIN_SECONDS)
+        late: Collection[asyncio.Task[None]] = ()
+        if self._workers and not lost and self.may_write():
+            _, late = await asyncio.wait([self._workers], timeout=DRAIN_SECONDS)
             await self._recorder.drain(1.0)
         await _end([self._workers] if self._workers else [])
         if elector := self._tasks.pop("elector", None):
             await _end([elector])
-        if self.elector and not lost:
+        if late:
+            log.warning("a write may still be under way: the lease is left to expire")
+        elif self.elector and not lost:
             await self.elector.release()
         await _end(list(self._tasks.values()))
 
     def _make_sources(self) -> None:
         for controller in self._controllers:
             for store in controller.owned:
-                self._informers += [Informer(self._api, store, namespace, self._metrics) for namespace in self._namespaces]
+                for namespace in self._namespaces:
+                    informer = Informer(self._api, store, namespace, self._metrics)
+                    self._informers.append(informer)
+                    self._start(f"informer {controller.name} {store.watch.gvr.plural} {namespace}", informer.run())
         self._kopf = KopfSource(
             [(c.primary.watch.gvr, c.primary.watch.labels) for c in self._controllers],
             [namespace for namespace in self._namespaces if namespace],
             open_session=self._open_session,
             deliver=self._deliver,
             before_start=self._list_primaries,
+            on_listed=self._kopf_listed.set,
             on_restart=self._metrics.kopf_restarted,
         )
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._beginnings.add(task)
-        task.add_done_callback(self._beginnings.discard)
+        self._start("kopf", self._kopf.run())
+        self._start("kopf lists", self._follow_kopf_lists())
+        self._start("events", self._recorder.run())
+        self._start("watchdog", self._watch_over(self._kopf))
+        self._start("resync", self._resync_for_ever())
 
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        while name in self._tasks:
-            name += "'"
         self._tasks[name] = asyncio.create_task(work, name=name)
+
+    # Sources
 
     def _deliver(self, gvr: GVR, type_: str, raw: bytes) -> None:
         for controller in self._controllers:
@@ -174,61 +180,109 @@ class Manager:
             if store.watch.gvr != gvr:
                 continue
             if type_ == "DELETED":
-                gone = store.watch.decode(raw)
-                store.remove(gone.key, gone.uid)
+                store.drop(raw)
             else:
                 store.put(raw)
 
     async def _list_primaries(self) -> None:
         """The list that kopf does not give us: it says when it is complete, and what is gone. Retried for ever."""
+        stores = [controller.primary for controller in self._controllers]
         failures = 0
-        while True:
-            try:
-                await self._relist([controller.primary for controller in self._controllers])
-            except OperatorError as error:
-                if error.status == 404:
-                    self._forget_all()
+        while stores:
+            errors = await self._relist(stores)
+            for store, error in errors:
+                if error.status == 404:  # the kind itself is gone: its CRD was deleted
+                    store.clear()
+            stores = [store for store, _ in errors]
+            if stores:
                 failures += 1
                 delay = min(10.0, 0.25 * 2.0 ** min(failures - 1, 10)) * (0.5 + 0.5 * random.random())  # noqa: S311 - jitter
-                log.log(logging.WARNING if failures in (2, 8) else logging.DEBUG, "%s; next try in %.1f s", error, delay)
+                level = logging.WARNING if failures in (2, 8) or failures % 60 == 0 else logging.DEBUG
+                log.log(level, "%s; next try in %.1f s", errors[0][1], delay)
                 await asyncio.sleep(delay)
-            else:
-                self._primaries_listed.set()
-                return
+        self._primaries_listed.set()
 
-    def _forget_all(self) -> None:
-        """The kind itself is gone (its CRD was deleted), and with it every resource."""
-        for controller in self._controllers:
-            controller.primary.keep_only(set(), "")
+    async def _follow_kopf_lists(self) -> None:
+        """Whenever kopf has listed (at its start, after a 410), list too: it does not tell what vanished meanwhile."""
+        while True:
+            await self._kopf_listed.wait()
+            await asyncio.sleep(0.2)  # one list of ours for those of several kinds and namespaces
+            self._kopf_listed.clear()
+            await self._list_primaries()
 
-    async def _relist(self, stores: Sequence[Any]) -> None:
-        for controller in self._controllers:
-            for store in (controller.primary, *controller.owned):
-                if store not in stores:
-                    continue
+    async def _relist(self, stores: Sequence[Store[Any]]) -> list[tuple[Store[Any], OperatorError]]:
+        """Live reads into the stores. Returns those that could not be read.
+
+        One kind does not keep the others from it.
+        """
+        errors = []
+        for store in stores:
+            try:
                 for namespace in self._namespaces:
-                    controller.listing(active=True)
-                    try:
-                        await list_into(self._api, store, namespace)
-                    finally:
-                        controller.listing(active=not self.synced.is_set())
+                    await list_into(self._api, store, namespace)
+            except OperatorError as error:
+                errors.append((store, error))
+        return errors
+
+    def _stores(self) -> list[Store[Any]]:
+        return [store for controller in self._controllers for store in (controller.primary, *controller.owned)]
+
+    async def _resync_for_ever(self) -> None:
+        """Live reads of everything, now and then: heals an event that was never sent, and ghosts."""
+        while True:
+            await asyncio.sleep(self._resync_seconds * (0.9 + 0.2 * random.random()))  # noqa: S311 - jitter
+            if not self.synced.is_set():
+                continue
+            for _, error in await self._relist(self._stores()):
+                log.warning("resync: %s; the next one is in %.0f s", error, self._resync_seconds)
+            for controller in self._controllers:
+                controller.enqueue_all()
+
+    # Leading
 
     async def _lead(self) -> None:
-        """Once everything is listed and the lease is ours: freeze what is there, reconcile everything, work."""
+        """Once everything is listed, and whenever the lease is ours.
+
+        Look at everything, and work until we are fenced.
+        """
+        await self._sync()
+        fenced = False
+        while True:
+            await self._leading.wait()
+            if fenced:
+                await self._catch_up()
+            if not self._leading.is_set():
+                continue
+            for controller in self._controllers:
+                controller.queue.waiting_counts_from_now()
+                controller.enqueue_all()
+            self._workers = asyncio.create_task(self._work(), name="workers")
+            await asyncio.wait([self._workers])
+            if not self._workers.cancelled():
+                self._workers.result()  # raises what they died of
+                return  # the queues are closed: the process ends
+            fenced = True
+
+    async def _sync(self) -> None:
         await asyncio.gather(self._primaries_listed.wait(), *(informer.synced.wait() for informer in self._informers))
         gc.collect()
         gc.freeze()  # a full collection over 5,000 resources is a pause of 168 ms; frozen it is none
+        # Structs hold no cycles: collect for what frameworks leave behind, not at every turn.
+        gc.set_threshold(50_000, 20, 20)
         self.synced.set()
         for controller in self._controllers:
-            controller.listing(active=False)
-        log.info("caches are synced: %s", ", ".join(f"{len(s)} {g.plural}" for c in self._controllers for g, s in c.stores.items()))
-        await self._leading.wait()
-        self._begin_work()
+            controller.synced = True
+        stores = self._stores()
+        log.info("caches are synced: %s", ", ".join(f"{len(store)} {store.watch.gvr.plural}" for store in stores))
 
-    def _begin_work(self) -> None:
-        for controller in self._controllers:
-            controller.enqueue_all()
-        self._workers = asyncio.create_task(self._work(), name="workers")
+    async def _catch_up(self) -> None:
+        """The lease is ours again, and nobody had it: look at everything anew before going on."""
+        try:
+            async with asyncio.timeout(RELIST_SECONDS):
+                for _, error in await self._relist(self._stores()):
+                    log.warning("resync after an outage: %s; the watches go on", error)
+        except TimeoutError:
+            log.warning("resync after an outage: not complete in %.0f s; the watches go on", RELIST_SECONDS)
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -237,50 +291,29 @@ class Manager:
 
     def _fence(self) -> None:
         """Past the renew deadline: what is under way is cut off, and nothing is begun."""
+        self._leading.clear()
         if self._workers:
             self._workers.cancel()
 
-    def _regain(self) -> None:
-        """The lease is ours again, and nobody had it: look at everything anew and go on."""
-        self._begin(self._resume())
+    # Watchdog
 
-    async def _resume(self) -> None:
-        if self._workers:
-            await asyncio.wait([self._workers])
-        try:
-            await self._relist([store for controller in self._controllers for store in (controller.primary, *controller.owned)])
-        except OperatorError as error:
-            log.warning("resync after an outage: %s; the watches go on", error)
-        self._begin_work()
-
-    async def _resync_for_ever(self) -> None:
-        """Live reads of everything, now and then: heals an event that the server never sent, and ghosts that kopf keeps."""
+    async def _watch_over(self, kopf: KopfSource) -> None:
+        """Restarts kopf when it is alive but deaf; measures how late the loop is."""
+        loop = asyncio.get_running_loop()
+        deaf_since: float | None = None
         while True:
-            await asyncio.sleep(self._resync_seconds * (0.9 + 0.2 * random.random()))  # noqa: S311 - jitter
-            if not self.synced.is_set():
-                continue
-            try:
-                await self._relist([store for c in self._controllers for store in (c.primary, *c.owned)])
-            except OperatorError as error:
-                log.warning("resync: %s; the next one is in %.0f s", error, self._resync_seconds)
-                continue
-            for controller in self._controllers:
-                controller.enqueue_all()
-
-    async def _watch_over(self) -> None:
-        """Restarts kopf when it is alive but deaf."""
-        while True:
-            await asyncio.sleep(10.0)
-            missing = self._kopf.missing_watchers() if self._kopf and self.synced.is_set() else []
+            expected = loop.time() + 1.0
+            await asyncio.sleep(1.0)
+            self._lag = max(0.0, loop.time() - expected)
+            missing = kopf.missing_watchers() if self.synced.is_set() else []
             if not missing:
-                self._deaf_since = None
+                deaf_since = None
                 continue
-            now = time.monotonic()
-            self._deaf_since = self._deaf_since or now
-            if now - self._deaf_since > DEAF_SECONDS and self._kopf:
+            deaf_since = deaf_since if deaf_since is not None else loop.time()
+            if loop.time() - deaf_since >= DEAF_SECONDS:
                 log.error("kopf watches no %s: it is restarted", ", ".join(missing))
-                self._kopf.stop()
-                self._deaf_since = None
+                kopf.stop()
+                deaf_since = None
 
     def _register_gauges(self) -> None:
         controllers, informers = self._controllers, self._informers
@@ -289,6 +322,7 @@ class Manager:
             "informer_objects": lambda: {g.plural: float(len(s)) for c in controllers for g, s in c.stores.items()},
             "informer_last_event_age_seconds": lambda: {i.gvr.plural: time.monotonic() - i.heard_at for i in informers},
             "leader": lambda: {"": 1.0 if self.may_write() else 0.0},
+            "event_loop_lag_seconds": lambda: {"main": self._lag},
         }
         for name, callback in gauges.items():
             self._metrics.gauge(name, callback)

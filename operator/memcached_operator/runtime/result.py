@@ -10,7 +10,7 @@ from memcached_operator.runtime.store import Key
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`after` seconds until the key is reconciled again even if nothing happens (None: not before something does), and why."""
+    """`after` seconds the key is reconciled again even if nothing happens, and why; None: not before something does."""
 
     after: float | None = None
     why: str = ""
@@ -30,6 +30,8 @@ def requeue_after(seconds: float, why: str) -> Result:
 
 
 class Reconciler(Protocol):
-    """Makes the world look as the resource under `key` says. Level-triggered and idempotent; errors are raised, waiting is returned."""
+    """Makes the world look as the resource under `key` says: level-triggered and idempotent."""
 
-    async def reconcile(self, key: Key) -> Result: ...
+    async def reconcile(self, key: Key) -> Result:
+        """One pass. Waiting is returned; errors are raised, and their type says when to try again."""
+        ...

@@ -17,6 +17,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=20,
 )
+# A deadline would judge the machine, not the code.
+no_hurry = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FIELDS = [field.alias or name for name, field in MemcachedSpec.model_fields.items()]
 
 
@@ -25,12 +27,14 @@ def parsed(spec: object) -> Memcached | Invalid:
 
 
 @given(JSON)
+@no_hurry
 def test_any_json_gets_an_answer(spec: object) -> None:
     answer = parsed(spec)
     assert isinstance(answer, Memcached | Invalid)
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON))
+@no_hurry
 def test_any_json_in_our_fields_gets_an_answer(spec: dict[str, Any]) -> None:
     answer = parsed(spec)
     assert isinstance(answer, Memcached | Invalid)
@@ -40,12 +44,13 @@ def test_any_json_in_our_fields_gets_an_answer(spec: dict[str, Any]) -> None:
 
 
 @given(st.text())
+@no_hurry
 def test_any_name_gets_an_answer(name: str) -> None:
     assert isinstance(parse(name, "shop", "uid-1", 1, {"size": 1}), Memcached | Invalid)
 
 
 @given(valid_specs())
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@no_hurry
 def test_a_right_spec_is_taken_as_it_is(spec: dict[str, Any]) -> None:
     answer = parsed(spec)
     assert isinstance(answer, Memcached), answer
@@ -54,12 +59,13 @@ def test_a_right_spec_is_taken_as_it_is(spec: dict[str, Any]) -> None:
 
 
 @given(broken_specs())
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@no_hurry
 def test_a_mistake_is_found(spec: dict[str, Any]) -> None:
     assert isinstance(parsed(spec), Invalid)
 
 
 @given(st.integers(1, 1_048_576), st.integers(1, 65_536))
+@no_hurry
 def test_the_integer_formula_is_the_documented_one(memory: int, connections: int) -> None:
     tenth_of_kib = max(
         11 * memory * 1024 + 10 * (32 * 1024 + 20 * connections),

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,22 @@ def test_a_zombie_is_dead(sleeper: "subprocess.Popen[bytes]") -> None:
     sleeper.send_signal(signal.SIGKILL)
     wait_until(lambda: not processes.is_alive(sleeper.pid), 10, "the killed process to be dead")
     os.kill(sleeper.pid, 0)  # nobody has reaped it, so the number still answers
+
+
+HEADLESS = """
+import ctypes, threading
+threading.Thread(target=threading.Event().wait).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_is_alive_until_its_last_thread_has_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", HEADLESS]) as process:
+        state = Path(f"/proc/{process.pid}/stat")
+        wait_until(state.read_text, 10, "the first thread to end", until=lambda stat: stat.rpartition(")")[2][1] == "Z")
+        assert processes.is_alive(process.pid)
+        processes.kill_and_wait([process.pid])
+        assert not processes.is_alive(process.pid)
 
 
 def test_a_stopped_process_is_alive(sleeper: "subprocess.Popen[bytes]") -> None:

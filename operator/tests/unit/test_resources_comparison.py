@@ -45,14 +45,14 @@ EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "mounts, by where they are": (
         {"volumeMounts": [{"mountPath": "/b", "name": "v"}]},
-        {"volumeMounts": [{"mountPath": "/a", "name": "v"}, {"mountPath": "/b", "name": "v"}]},
+        {"volumeMounts": [{"mountPath": "/b", "name": "v"}, {"mountPath": "/a", "name": "v"}]},
     ),
     "defaults in a spread constraint": (
         {"topologySpreadConstraints": [{"topologyKey": "k", "whenUnsatisfiable": "w", "maxSkew": 1}]},
         {
             "topologySpreadConstraints": [
-                {"topologyKey": "k", "whenUnsatisfiable": "other", "maxSkew": 1},
                 {"topologyKey": "k", "whenUnsatisfiable": "w", "maxSkew": 1, "nodeTaintsPolicy": "Honor"},
+                {"topologyKey": "k", "whenUnsatisfiable": "other", "maxSkew": 1},
             ]
         },
     ),

@@ -34,6 +34,7 @@ from memcached_operator.resources.quantity import canonical_quantity, equal_quan
         ("100Mi", "100Mi"),
         ("0.5Gi", "512Mi"),
         ("0.5Ki", "512"),
+        ("0.9765625Ki", "1k"),
         ("0.1Mi", "104857600m"),
         ("1.1Ki", "1126400m"),
         ("1500Ki", "1500Ki"),

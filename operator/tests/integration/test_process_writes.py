@@ -1,0 +1,63 @@
+"""How many requests a life costs, counted in the API server's audit log. `RESOURCES=1000` is the full size."""
+
+import os
+
+from controlplane import ControlPlane, ReadAudit, StartOperator, wait_until
+from memcacheds import Memcacheds, writes
+from memcached_operator.kube.permissions import allows
+
+RESOURCES = int(os.environ.get("RESOURCES", "40"))
+USER = "memcached-operator"
+
+
+def test_create_scale_restart_and_idle(
+    control_plane: ControlPlane, namespace: str, start_operator: StartOperator, audit: ReadAudit
+) -> None:
+    caches = Memcacheds(control_plane, namespace)
+    operator = start_operator()
+    names = [f"cache-{number:04d}" for number in range(RESOURCES)]
+
+    since = control_plane.audit_offset()
+    for name in names:
+        caches.create(name, size=1)
+    caches.wait_ready(*names, timeout=300)
+    created = writes(audit(user=USER, since=since))
+    assert created.pop("patch memcacheds/status") <= 2 * RESOURCES
+    assert created == {f"create {kind}": RESOURCES for kind in ("services", "deployments", "events")}
+
+    since = control_plane.audit_offset()
+    for name in names:
+        caches.patch(name, size=0)
+    caches.wait_ready(*names, timeout=300)
+    scaled = writes(audit(user=USER, since=since))
+    assert scaled.pop("patch memcacheds/status") <= 2 * RESOURCES
+    assert scaled == {"patch deployments/scale": RESOURCES, "create events": RESOURCES}
+
+    assert operator.terminate() == 0
+    since = control_plane.audit_offset()
+    restarted = start_operator()
+    caches.create("witness", size=0)  # reconciled after all the others were queued
+    caches.wait_ready("witness")
+    wait_until(lambda: "workqueue_depth{controller=\"memcached\"} 0.0" in restarted.metrics(), 60, "an empty queue")
+    others = [r for r in audit(user=USER, since=since) if not r.name.startswith("witness")]
+    assert writes(others) == {}
+
+
+def test_every_request_is_in_the_table_of_permissions(
+    control_plane: ControlPlane, namespace: str, start_operator: StartOperator, audit: ReadAudit
+) -> None:
+    caches = Memcacheds(control_plane, namespace)
+    start_operator()
+    caches.create("one", size=2, deletionPolicy="Drain", drainSeconds=0)
+    caches.wait_ready("one")
+    caches.patch("one", memory=128)
+    caches.wait_ready("one")
+    caches.delete("one")
+    caches.wait_gone("one")
+
+    outside = [
+        str(request)
+        for request in audit(user=USER)
+        if request.resource and not allows(request.verb, request.group, request.resource, request.subresource)
+    ]
+    assert outside == []
