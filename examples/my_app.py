@@ -3,20 +3,18 @@
 Run: python examples/my_app.py run --no-leader-elect
 """
 
-from typing import Any
-
 from memcached_operator import app
 from memcached_operator.errors import OperatorError
 from memcached_operator.gvr import DEPLOYMENTS, GVR, SERVICES
 from memcached_operator.resources.comparison import covers
 from memcached_operator.runtime import Controller, Key, Result, Stores, Unstructured, Watch, decode_unstructured, done
-from memcached_operator.runtime.children import controller_uid, ensure, owner_reference
+from memcached_operator.runtime.children import Manifest, controller_uid, ensure, owner_reference
 from memcached_operator.runtime.conditions import condition
 
 MYAPPS = GVR("tutorial.example.com", "v1", "myapps", "MyApp")
 
 
-def desired_children(me: Unstructured) -> dict[GVR, dict[str, Any]]:
+def desired_children(me: Unstructured) -> dict[GVR, Manifest]:
     """What has to exist for one MyApp. Pure, and it cannot fail: the CRD's schema has checked the spec."""
     spec, labels, owner = me.body["spec"], {"my-app": me.name}, owner_reference(MYAPPS, me)
     metadata = {"name": me.name, "namespace": me.namespace, "labels": labels, "ownerReferences": [owner]}
@@ -28,7 +26,7 @@ def desired_children(me: Unstructured) -> dict[GVR, dict[str, Any]]:
     return {gvr: {"apiVersion": gvr.api_version, "kind": gvr.kind, "metadata": metadata, "spec": s} for gvr, s in pairs}
 
 
-def difference(wanted: dict[str, Any], found: dict[str, Any]) -> str | None:
+def difference(wanted: Manifest, found: Manifest) -> str | None:
     """What is not as we want it. Fields that we do not name are not ours: the API server and others fill them in."""
     want, have = (body["spec"].get("replicas") for body in (wanted, found))  # covers() does not look at replicas
     return covers(wanted, found) or (f"{want} replicas wanted, {have} found" if want != have else None)
@@ -64,11 +62,12 @@ class MyAppReconciler:
         ready, wanted = counts.get("readyReplicas", 0), me.body["spec"]["replicas"]
         current = counts.get("observedGeneration") == body["metadata"].get("generation")
         settled = current and all(counts.get(c, 0) == wanted for c in ("replicas", "updatedReplicas", "readyReplicas"))
-        reason = "Failed" if failure else "Settled" if settled else "RollingOut"
-        verdicts = {"Available": ready >= wanted, "Progressing": reason == "RollingOut"}
-        message = failure or f"{ready} of {wanted} pods are ready"
+        stage = "Failed" if failure else "Settled" if settled else "RollingOut"
         old = me.body.get("status", {}).get("conditions", [])
-        new = [condition(old, t, status=s, reason=reason, message=message) for t, s in verdicts.items()]
+        new = [
+            condition(old, "Available", status=ready >= wanted, reason="PodCount", message=f"{ready}/{wanted} ready"),
+            condition(old, "Progressing", status=stage == "RollingOut", reason=stage, message=failure),
+        ]
         if new != old:
             patch = {"metadata": {"uid": me.uid}, "status": {"conditions": new}}
             self._stores[MYAPPS].remember(await self._api.patch(MYAPPS, *me.key, patch, subresource="status"))

@@ -17,7 +17,10 @@ from __future__ import annotations
 
 
 class OperatorError(Exception):
-    """Root of the tree. `status` is the HTTP status that caused it (0: none), `reason` the API's own machine-readable reason."""
+    """Root of the tree. `status` is the HTTP status that caused it (0.
+
+    None), `reason` the API's own machine-readable reason.
+    """
 
     category = "operator"
 

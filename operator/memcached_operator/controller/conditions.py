@@ -117,13 +117,13 @@ def ready(facts: Facts) -> Verdict:
 
 def available(facts: Facts) -> Verdict:
     """Somebody answers. Only what our view of the pods and the Deployment agree on counts, so that it turns with Ready, not before."""
+    if facts.size == 0:
+        return True, Reason.SCALED_TO_ZERO, "no pods are wanted"
     deployment, exist = facts.observed.deployment, len(facts.observed.pods)
     serving = min(len(facts.observed.ready_pods), deployment.ready if deployment else 0)
     if serving:
         all_of_them = serving >= facts.size
         return True, Reason.ALL_READY if all_of_them else Reason.MINIMUM_AVAILABLE, f"{serving} pods serve"
-    if facts.size == 0 and not exist:
-        return True, Reason.SCALED_TO_ZERO, "no pods are wanted"
     return False, Reason.NO_PODS_READY, f"none of {exist} pods serves"
 
 

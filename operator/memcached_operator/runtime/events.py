@@ -37,12 +37,13 @@ MEMORY = 4096
 
 def shorten(note: str) -> str:
     """The note cut to what the API takes."""
-    raw = note.encode()
-    return note if len(raw) <= NOTE_BYTES else raw[: NOTE_BYTES - 4].decode("utf-8", "ignore") + " ..."
+    raw = note.encode("utf-8", "replace")
+    return raw.decode() if len(raw) <= NOTE_BYTES else raw[: NOTE_BYTES - 4].decode("utf-8", "ignore") + " ..."
 
 
 @dataclass(slots=True)
 class _Series:
+    key: tuple[str, ...]
     name: str
     namespace: str
     last: float
@@ -86,6 +87,7 @@ class Recorder:
         if series is not None and now - series.last < SERIES_SECONDS:
             series.count += 1
             series.last = now
+            self._series.move_to_end(key)
             if now - series.written >= UPDATE_SECONDS:
                 series.written = now
                 self._enqueue(series, None)
@@ -93,30 +95,46 @@ class Recorder:
         if not self._take_token(regarding.uid, now):
             self._metrics.event_dropped()
             return
-        series = _Series(f"{regarding.name[:230]}.{secrets.token_hex(8)}", regarding.namespace, now, now)
+        # A dot must follow a letter or a digit, also where a long name was cut.
+        name = f"{regarding.name[:230].rstrip('-.')}.{secrets.token_hex(8)}"
+        series = _Series(key, name, regarding.namespace or "default", now, now)
         self._series[key] = series
         self._series.move_to_end(key)
         while len(self._series) > MEMORY:
             self._series.popitem(last=False)
-        self._enqueue(series, self._manifest(series, gvr, regarding, type_, reason, action, note))
+        about = {"type": type_, "reason": reason, "action": action, "note": note}
+        self._enqueue(series, self._manifest(series, gvr, regarding, about))
 
     async def run(self) -> None:
         """Posts until cancelled."""
         while True:
             series, manifest = await self._queue.get()
             try:
-                if manifest is not None:
-                    await self._api.create(EVENTS, series.namespace, manifest)
-                else:
-                    update = {"series": {"count": series.count, "lastObservedTime": _now()}}
-                    await self._api.patch(EVENTS, series.namespace, series.name, update)
+                await self._post(series, manifest)
             except (FencedError, NotFoundError):
-                pass  # the next leader tells the story, or the namespace is gone
+                self._forget(series)  # the next leader tells the story, or the event or its namespace is gone
             except OperatorError as error:
+                self._forget(series)
                 self._metrics.event_dropped()
                 log.debug("event dropped: %s", error)
+            except Exception:  # events must never be what the process ends of
+                self._forget(series)
+                self._metrics.event_dropped()
+                log.exception("event %s could not be posted: a bug; please report it", series.name)
             finally:
                 self._queue.task_done()
+
+    async def _post(self, series: _Series, manifest: dict[str, Any] | None) -> None:
+        if manifest is not None:
+            await self._api.create(EVENTS, series.namespace, manifest)
+        else:
+            update = {"series": {"count": series.count, "lastObservedTime": _now()}}
+            await self._api.patch(EVENTS, series.namespace, series.name, update)
+
+    def _forget(self, series: _Series) -> None:
+        """There is no such Event: the next occurrence begins a new one."""
+        if self._series.get(series.key) is series:
+            del self._series[series.key]
 
     async def drain(self, seconds: float) -> None:
         """Wait until what is queued is posted, at most `seconds`."""
@@ -130,13 +148,14 @@ class Recorder:
             self._queue.put_nowait((series, manifest))
         except asyncio.QueueFull:
             self._metrics.event_dropped()
+            if manifest is not None:
+                self._forget(series)
 
     def _take_token(self, uid: str, now: float) -> bool:
-        bucket = self._buckets.get(uid)
-        if bucket is None:
-            bucket = self._buckets[uid] = _Bucket(BURST, now)
-            while len(self._buckets) > MEMORY:
-                self._buckets.popitem(last=False)
+        bucket = self._buckets.setdefault(uid, _Bucket(BURST, now))
+        self._buckets.move_to_end(uid)
+        while len(self._buckets) > MEMORY:
+            self._buckets.popitem(last=False)
         bucket.tokens = min(BURST, bucket.tokens + (now - bucket.at) / REFILL_SECONDS)
         bucket.at = now
         if bucket.tokens < 1.0:
@@ -144,9 +163,7 @@ class Recorder:
         bucket.tokens -= 1.0
         return True
 
-    def _manifest(
-        self, series: _Series, gvr: GVR, regarding: Object, type_: EventType, reason: str, action: str, note: str
-    ) -> dict[str, Any]:
+    def _manifest(self, series: _Series, gvr: GVR, regarding: Object, about: dict[str, str]) -> dict[str, Any]:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -154,10 +171,7 @@ class Recorder:
             "eventTime": _now(),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
-            "type": type_,
-            "reason": reason,
-            "action": action,
-            "note": note,
+            **about,
             "regarding": {
                 "apiVersion": gvr.api_version,
                 "kind": gvr.kind,

@@ -290,8 +290,8 @@ def wait_progressing(example: Example, reason: str, message: str = "") -> dict[s
     return wait_until(lambda: conditions(example), 60, f"MyApp web to be {reason}", until=reached)
 
 
-def settle(example: Example, replicas: int = 2) -> None:
-    wait_progressing(example, "Settled", f"{replicas} of {replicas} pods")
+def settle(example: Example) -> None:
+    wait_progressing(example, "Settled")
     wait_until(example.idle, 20, "the queue to be empty")
 
 
@@ -311,8 +311,8 @@ def test_a_my_app_gets_its_children_conditions_and_events(start_example: StartEx
     settle(example)
     found = conditions(example)
     assert {name: (c["status"], c["reason"], c["message"]) for name, c in found.items()} == {
-        "Available": ("True", "Settled", "2 of 2 pods are ready"),
-        "Progressing": ("False", "Settled", "2 of 2 pods are ready"),
+        "Available": ("True", "PodCount", "2/2 ready"),
+        "Progressing": ("False", "Settled", ""),
     }
     deployment, service = child(example, "deployments"), child(example, "services")
     for body in (deployment, service):

@@ -3,9 +3,11 @@
 `KILLS=100` runs the whole loop; a few rounds run by default.
 """
 
+import functools
 import os
 import random
 import threading
+from collections.abc import Callable
 
 from controlplane import ControlPlane, StartOperator, wait_until
 from memcacheds import CHILDREN, Memcacheds
@@ -24,10 +26,10 @@ def test_killed_at_any_moment_of_create_scale_and_delete(
         policy = ("Delete", "Drain", "Orphan")[number % 3]
         operator = start_operator("--no-leader-elect", ready=False)
         kept = f"cache-{number - 3}" if number >= 3 else None
-        changes = [
-            lambda name=name, policy=policy: caches.create(name, size=1, deletionPolicy=policy, drainSeconds=0),
-            lambda name=name: caches.patch(name, size=3),
-            *([lambda kept=kept: caches.delete(kept)] if kept else []),
+        changes: list[Callable[[], object]] = [
+            functools.partial(caches.create, name, size=1, deletionPolicy=policy, drainSeconds=0),
+            functools.partial(caches.patch, name, size=3),
+            *([functools.partial(caches.delete, kept)] if kept else []),
         ]
         if number % 2:
             operator.wait_ready()  # every other time the kill falls into the start

@@ -5,7 +5,6 @@ The times are short here; `OUTAGE_FACTOR=18` makes the API server's outage three
 
 import os
 import threading
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from memcacheds import Memcacheds, writes
 
 FACTOR = float(os.environ.get("OUTAGE_FACTOR", "1"))
 HEAL_SECONDS = 60
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def _away(control_plane: ControlPlane, component: str, seconds: float) -> None:
@@ -42,7 +42,6 @@ def test_an_outage_is_survived_by_the_same_process_and_nothing_is_lost(
     control_plane: ControlPlane, caches: Memcacheds, operator: OperatorProcess, component: str, seconds: float
 ) -> None:
     _away(control_plane, component, seconds * FACTOR)
-    healed = time.monotonic()
     caches.patch("kept", size=2)
     caches.delete("deleted")
     caches.create("new", size=1)
@@ -52,11 +51,10 @@ def test_an_outage_is_survived_by_the_same_process_and_nothing_is_lost(
     caches.wait_gone("deleted", timeout=2 * HEAL_SECONDS)  # the garbage collector has its own back-off
     assert operator.alive()
     assert operator.live()
-    print(f"healed {time.monotonic() - healed:.1f} s after {component} was back")
 
 
 def test_a_change_made_while_only_the_operator_is_cut_off_is_acted_on(
-    control_plane: ControlPlane, caches: Memcacheds, operator: OperatorProcess
+    caches: Memcacheds, operator: OperatorProcess
 ) -> None:
     operator.pause()
     caches.patch("kept", size=3)
@@ -68,14 +66,14 @@ def test_a_change_made_while_only_the_operator_is_cut_off_is_acted_on(
 
 
 def test_the_crd_may_be_deleted_and_made_again(
-    control_plane: ControlPlane, caches: Memcacheds, operator: OperatorProcess, audit: ReadAudit
+    control_plane: ControlPlane, caches: Memcacheds, operator: OperatorProcess
 ) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com"
+    path = f"{CRDS}/memcacheds.cache.example.com"
     crd = control_plane.api.get(path)
     control_plane.api.delete(path)
     wait_until(lambda: control_plane.api.find(path) is None, 60, "the CRD to be gone")
     body = {key: crd[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": crd["metadata"]["name"]}}
-    control_plane.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+    control_plane.api.create(CRDS, body)
 
     def served() -> bool:
         conditions = control_plane.api.get(path).get("status", {}).get("conditions") or []

@@ -3,8 +3,8 @@
 import os
 
 from controlplane import ControlPlane, ReadAudit, StartOperator, wait_until
-from memcacheds import Memcacheds, writes
 from memcached_operator.kube.permissions import allows
+from memcacheds import Memcacheds, writes
 
 RESOURCES = int(os.environ.get("RESOURCES", "40"))
 USER = "memcached-operator"
@@ -38,7 +38,7 @@ def test_create_scale_restart_and_idle(
     restarted = start_operator()
     caches.create("witness", size=0)  # reconciled after all the others were queued
     caches.wait_ready("witness")
-    wait_until(lambda: "workqueue_depth{controller=\"memcached\"} 0.0" in restarted.metrics(), 60, "an empty queue")
+    wait_until(lambda: 'workqueue_depth{controller="memcached"} 0.0' in restarted.metrics(), 60, "an empty queue")
     others = [r for r in audit(user=USER, since=since) if not r.name.startswith("witness")]
     assert writes(others) == {}
 

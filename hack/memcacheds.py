@@ -1,6 +1,7 @@
-"""What the process tests do to Memcacheds, and how they look at what became of them."""
+"""What tests and measurements do to Memcacheds on a real API server, and how they look at what became of them."""
 
 import collections
+import functools
 from typing import Any
 
 from controlplane import ControlPlane, Request, wait_until
@@ -18,31 +19,38 @@ class Memcacheds:
         self.namespace = namespace
 
     def create(self, name: str, **spec: Any) -> dict[str, Any]:
+        """Create one of size 1, unless the spec says otherwise."""
         body = {"apiVersion": CACHES, "kind": "Memcached", "metadata": {"name": name}, "spec": {"size": 1, **spec}}
         created: dict[str, Any] = self.api.create(object_path(CACHES, "memcacheds", self.namespace), body)
         return created
 
     def patch(self, name: str, **spec: Any) -> None:
+        """Merge into the spec."""
         self.api.patch(object_path(CACHES, "memcacheds", self.namespace, name), {"spec": spec})
 
     def delete(self, name: str, propagation: str | None = None) -> None:
+        """Delete it, with a propagation policy if given."""
         self.api.delete(object_path(CACHES, "memcacheds", self.namespace, name), propagation)
 
     def get(self, name: str) -> dict[str, Any] | None:
+        """Return it, None when there is none."""
         found: dict[str, Any] | None = self.api.find(object_path(CACHES, "memcacheds", self.namespace, name))
         return found
 
     def child(self, plural: str, name: str) -> dict[str, Any] | None:
+        """Return the child of this kind, None when there is none."""
         version = next(version for version, kind in CHILDREN if kind == plural)
         found: dict[str, Any] | None = self.api.find(object_path(version, plural, self.namespace, name))
         return found
 
     def children(self, plural: str) -> list[dict[str, Any]]:
+        """Return all objects of this kind in the namespace."""
         version = next(version for version, kind in CHILDREN if kind == plural)
         items: list[dict[str, Any]] = self.api.get(object_path(version, plural, self.namespace))["items"]
         return items
 
     def replicas(self, name: str) -> int | None:
+        """Return what its Deployment asks for, None without a Deployment."""
         deployment = self.child("deployments", name)
         return int(deployment["spec"]["replicas"]) if deployment else None
 
@@ -55,12 +63,17 @@ class Memcacheds:
         return next((c["reason"] for c in conditions if c["type"] == "Ready" and c["status"] == "True"), "")
 
     def wait_ready(self, *names: str, timeout: float = 60) -> None:
+        """Wait until all are Ready at their present generation."""
         for name in names:
-            wait_until(lambda name=name: self.ready(name), timeout, f"{self.namespace}/{name} to be Ready")
+            wait_until(functools.partial(self.ready, name), timeout, f"{self.namespace}/{name} to be Ready")
 
     def wait_replicas(self, name: str, replicas: int, timeout: float = 30) -> None:
+        """Wait until the Deployment asks for so many replicas."""
         wait_until(
-            lambda: self.replicas(name), timeout, f"{replicas} replicas of {name}", until=lambda n: n == replicas,
+            lambda: self.replicas(name),
+            timeout,
+            f"{replicas} replicas of {name}",
+            until=lambda n: n == replicas,
             tolerate=(OSError, ApiError),
         )
 

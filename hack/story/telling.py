@@ -1,0 +1,190 @@
+"""Running the steps of the story: what is typed, what is awaited, what is claimed and whether it held."""
+
+import http.client
+import subprocess
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from controlplane import ApiError, ControlPlaneError, OperatorProcessError, WaitTimeoutError, wait_until
+from controlplane.binaries import BinaryError
+from controlplane.credentials import CredentialsError
+from story.screen import Row, Screen
+
+T = TypeVar("T")
+
+PATIENCE = 60.0  # seconds; what is awaited takes milliseconds, on a busy machine seconds
+_POLL = 0.02
+_UNREACHABLE = (OSError, http.client.HTTPException)
+
+
+class StepError(RuntimeError):
+    """The step cannot go on; the text says why."""
+
+
+_EXPECTED = (
+    ApiError,
+    BinaryError,
+    ControlPlaneError,
+    CredentialsError,
+    OperatorProcessError,
+    StepError,
+    WaitTimeoutError,
+    *_UNREACHABLE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command printed, and its exit code."""
+
+    text: str
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the steps of one demo share: where they print, where commands run, and how an operator's death is noticed."""
+
+    screen: Screen
+    folder: Path  # commands run here
+    environment: Callable[[], dict[str, str]]  # of the commands
+    ailing: Callable[[], str]  # "" or what is wrong with the operators
+    where_to_look: Callable[[], str]  # printed after a failure
+    log: Path  # gets what is too long for the terminal
+    began: float = field(default_factory=time.monotonic)
+
+    def elapsed(self) -> float:
+        """Return the seconds since the demo began."""
+        return time.monotonic() - self.began
+
+
+class Scene:
+    """One step while it runs. Times are in seconds."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._around = surroundings
+        self._screen = surroundings.screen
+        self._acted = time.monotonic()
+        self.failures = 0
+
+    def act(self, command: str, *, refused: bool = False) -> Answer:
+        """Run a command that changes something; `since_act` counts from here. See `show`."""
+        self.acts()
+        return self.show(command, refused=refused)
+
+    def acts(self) -> None:
+        """Something is changed now by other means than a command."""
+        self._acted = time.monotonic()
+
+    @property
+    def since_act(self) -> float:
+        """Return the time since the last change."""
+        return time.monotonic() - self._acted
+
+    def show(self, command: str, *, refused: bool = False) -> Answer:
+        """Run `command` by the shell, exactly as it is shown, and show the answer.
+
+        Raises StepError when it fails; with `refused`, when it succeeds.
+        """
+        self._screen.command(command)
+        with self._screen.waiting("waiting for the answer"):
+            result = subprocess.run(
+                ["sh", "-c", command],
+                cwd=self._around.folder,
+                env=self._around.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+        self._screen.answer(result.stdout)
+        if bool(result.returncode) != refused:
+            raise StepError(f"the command {'succeeded' if refused else f'ended with code {result.returncode}'}")
+        return Answer(result.stdout, result.returncode)
+
+    def typed(self, command: str) -> None:
+        """Show a command that is run by other means."""
+        self._screen.command(command)
+
+    def note(self, text: str) -> None:
+        """Tell something that is no claim."""
+        self._screen.note(text)
+
+    def until(self, observe: Callable[[], T], what: str, *, until: Callable[[T], object] = bool) -> T:
+        """Wait until what is observed satisfies `until`, and return it. Raises WaitTimeoutError, StepError.
+
+        `what` completes "waiting for ...". `observe` may raise NotYet with what it saw.
+        """
+
+        def observe_the_living() -> T:
+            if problem := self._around.ailing():
+                raise StepError(problem)
+            return observe()
+
+        with self._screen.waiting(f"waiting for {what}"):
+            return wait_until(
+                observe_the_living, PATIENCE, what, until=until, interval=_POLL, tolerate=(ApiError, *_UNREACHABLE)
+            )
+
+    def claim(self, holds: object, text: str, found: object = "") -> None:
+        """Tell what was proved. If it does not hold, the step has failed, `found` is told, and the step goes on."""
+        self._screen.claim(text, holds=bool(holds), seconds=self._around.elapsed())
+        if not holds:
+            self.failures += 1
+            if found != "":
+                self._screen.failure(f"found instead: {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the story. `shown` is its line in the closing table; without a `vital` one the rest makes no sense."""
+
+    title: str
+    shown: str
+    tell: Callable[[Scene], None]
+    vital: bool = False
+
+
+def tell(steps: Sequence[Step], surroundings: Surroundings) -> list[Row]:
+    """Run the steps one after the other and return the rows of the closing table. Raises nothing but interrupts."""
+    rows: list[Row] = []
+    lost = False
+    for number, step in enumerate(steps, 1):
+        if lost:
+            rows.append(Row(step.title, step.shown, None, "not run"))
+            continue
+        surroundings.screen.headline(f"{number}/{len(steps)} {step.title}")
+        began = time.monotonic()
+        held = _tell_one(step, surroundings)
+        rows.append(Row(step.title, step.shown, time.monotonic() - began, "ok" if held else "FAILED"))
+        lost = step.vital and not held
+    return rows
+
+
+def _tell_one(step: Step, surroundings: Surroundings) -> bool:
+    """Run one step and return whether all that it claimed held."""
+    scene = Scene(surroundings)
+    try:
+        step.tell(scene)
+    except _EXPECTED as error:
+        # What a program logged before it died may follow the first line.
+        first, *more = str(error).splitlines() or [type(error).__name__]
+        scene.claim(holds=False, text=first)
+        if more:
+            _keep(surroundings.log, step, str(error))
+    except Exception as error:  # noqa: BLE001 - a mistake of the demo's own must not hide what the other steps find
+        scene.claim(holds=False, text=f"the demo itself is wrong: {type(error).__name__}: {error}")
+        _keep(surroundings.log, step, traceback.format_exc())
+    if scene.failures:
+        surroundings.screen.failure(surroundings.where_to_look())
+    return not scene.failures
+
+
+def _keep(log: Path, step: Step, text: str) -> None:
+    with log.open("a") as file:
+        file.write(f"--- {step.title}\n{text}\n")
