@@ -98,13 +98,14 @@ class ControlPlane:
             data=str(_TMPFS / f"controlplane-{name}-{uuid.uuid4().hex[:8]}") if tmpfs and _TMPFS.is_dir() else "",
         )
         control_plane = cls(state)
-        # One at a time: kwokctl looks for free ports, and takes them only when the components bind.
+        # One at a time: the ports are looked for now, and taken only when the components bind.
         with paths.locked(paths.home() / ".clusters.lock"):
             sweep()
             control_plane._claim_name()
             control_plane._create(
                 simulation.kwokctl_configuration(
                     programs,
+                    dict(zip(simulation.PORTS, processes.reserve_ports(len(simulation.PORTS)), strict=True)),
                     audit_policy=control_plane._own / "audit-policy.json" if audit else None,
                     extra_apiserver_args=extra_apiserver_args,
                     kcm_fast=kcm_fast,
@@ -222,7 +223,7 @@ class ControlPlane:
         which no owner's deletion is seen.
         """
         self.kubectl("apply", "--server-side", "-k" if source.is_dir() else "-f", str(source))
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", f"--timeout={timeout:g}s")
+        wait_until(self._unserved_crds, timeout, "CRDs to be served", until=lambda names: not names)
         self.kill("kube-controller-manager")
         self.heal(timeout)
 
@@ -423,6 +424,11 @@ class ControlPlane:
                 if error.code != _CONFLICT:
                     raise
 
+    def _unserved_crds(self) -> list[str]:
+        # Not `kubectl wait`: it fails on a CRD that is so new that it has no conditions.
+        crds = self.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+        return [crd["metadata"]["name"] for crd in crds if not _is_true(crd, "Established")]
+
     def _pid_file(self, component: str) -> Path:
         return self.folder / "pids" / f"{component}.pid"
 
@@ -451,7 +457,7 @@ class ControlPlane:
         return next(filter(None, (self._unhealthy(component, living[component]) for component in with_health)), "")
 
     def _unready_objects(self) -> str:
-        ready = sum(_is_ready(node) for node in self.api.get("/api/v1/nodes")["items"])
+        ready = sum(_is_true(node, "Ready") for node in self.api.get("/api/v1/nodes")["items"])
         if ready < self._state.nodes:
             return f"{ready} of {self._state.nodes} nodes are Ready"
         account = self.api.find(object_path("v1", "serviceaccounts", "default", "default"))
@@ -514,9 +520,9 @@ def _kwok_home() -> Path:
     return paths.home() / "kwok"
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = node.get("status", {}).get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+def _is_true(body: dict[str, Any], kind: str) -> bool:
+    conditions = body.get("status", {}).get("conditions") or []
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
 def _tail(log: Path, lines: int = 15) -> str:

@@ -4,7 +4,9 @@ Read from /proc; where there is none (macOS), from `ps`.
 """
 
 import os
+import random
 import signal
+import socket
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from controlplane.waiting import wait_until
 _PROC = Path("/proc")
 _HAS_PROC = (_PROC / "self" / "stat").exists()
 _DEAD_STATES = "ZX"
+_SERVER_PORTS = range(11_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,25 @@ def kill_and_wait(pids: Iterable[int], timeout: float = 10) -> None:
         until=lambda alive: not alive,
         interval=0.01,
     )
+
+
+def reserve_ports(count: int) -> list[int]:
+    """Return different TCP ports that nothing listens on now, at random, below those the system gives to clients.
+
+    At random, so that a server that is down for minutes is not likely to lose its port to the next one that starts.
+    """
+    found: list[int] = []
+    for port in random.sample(_SERVER_PORTS, len(_SERVER_PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(f"no {count} free ports from {_SERVER_PORTS.start} to {_SERVER_PORTS.stop - 1}")
 
 
 def listening_addresses(pid: int) -> set[tuple[str, int]]:

@@ -11,6 +11,14 @@ from typing import Any
 Document = dict[str, Any]
 
 LOOPBACK = "127.0.0.1"
+PORTS = (
+    "etcdPort",
+    "etcdPeerPort",
+    "kubeApiserverPort",
+    "kubeControllerManagerPort",
+    "kubeSchedulerPort",
+    "kwokControllerPort",
+)
 NOT_READY_ANNOTATION = "controlplane.example.com/pod"
 UNPULLABLE = "does-not-exist"
 
@@ -28,12 +36,13 @@ def render(documents: Iterable[Document]) -> str:
 
 def kwokctl_configuration(
     binaries: Mapping[str, Path],
+    ports: Mapping[str, int],
     *,
     audit_policy: Path | None,
     extra_apiserver_args: Mapping[str, str],
     kcm_fast: bool,
 ) -> Document:
-    """Return the KwokctlConfiguration of a cluster that listens on 127.0.0.1 only.
+    """Return the KwokctlConfiguration of a cluster that listens on 127.0.0.1 only, on the `ports` named in PORTS.
 
     kwokctl's own default binds everything, the unauthenticated etcd too, to every address. Leader election is off for
     the controller manager and the scheduler: there is one of each, so it could only delay a restart by a lease.
@@ -70,6 +79,7 @@ def kwokctl_configuration(
             "kubeSchedulerBinary": str(binaries["kube-scheduler"]),
             "kubectlBinary": str(binaries["kubectl"]),
             "kwokControllerBinary": str(binaries["kwok"]),
+            **{option: ports[option] for option in PORTS},
             **({"kubeAuditPolicy": str(audit_policy)} if audit_policy else {}),
             # Nodes must outlive an API server that is down for minutes, and idle nodes must not write. They have a
             # heartbeat (see `stages`) instead of Leases: a kwok that is restarted would wait for those of the old one.

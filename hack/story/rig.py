@@ -24,6 +24,7 @@ OPERATOR_FLAGS = (f"--leader-election-namespace={OPERATOR_NAMESPACE}",)
 LEASE_SECONDS = 15  # the operator's default
 QUIET_SECONDS = 1.0  # a status that is held back is written within 0.3 s
 
+_REFUSED = 400
 _API = "cache.example.com/v1alpha1"
 _COLLECTIONS = {
     "Memcached": (_API, "memcacheds"),
@@ -41,7 +42,28 @@ Json = dict[str, Any]
 
 def logs_folder() -> Path:
     """Return the folder of the operators' logs; each demo begins them anew."""
-    return home().parent / "demo"
+    return home() / "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment: its place in the audit log, in bytes, and its time, in seconds since 1970."""
+
+    offset: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """When something was asked for and when it was done: the arrivals of two requests, by the API server's own log."""
+
+    asked_at: float  # seconds since 1970
+    done_at: float
+
+    @property
+    def seconds(self) -> float:
+        """Return the time between the two."""
+        return self.done_at - self.asked_at
 
 
 @dataclass(slots=True)
@@ -150,8 +172,16 @@ class Rig:
     def of(self, kind: str, memcached: str) -> list[Json]:
         """Return the objects of a kind that belong to a Memcached, by our label."""
         version, plural = _COLLECTIONS[kind]
-        items = self.plane.api.get(f"{object_path(version, plural, NAMESPACE)}?labelSelector=memcached_cr%3D{memcached}")
+        items = self.plane.api.get(
+            f"{object_path(version, plural, NAMESPACE)}?labelSelector=memcached_cr%3D{memcached}"
+        )
         return list(items["items"])
+
+    def names(self) -> list[str]:
+        """Return the names of all Memcacheds."""
+        version, plural = _COLLECTIONS["Memcached"]
+        items = self.plane.api.get(object_path(version, plural, NAMESPACE))["items"]
+        return sorted(item["metadata"]["name"] for item in items)
 
     def children(self, memcached: str) -> list[str]:
         """Return what exists of a Memcached, each as kind/name."""
@@ -173,26 +203,23 @@ class Rig:
 
     # --- audit log ----------------------------------------------------------------------------------------------------
 
-    def mark(self) -> int:
-        """Return the place in the audit log where what comes next begins."""
-        return self.plane.audit_offset()
+    def mark(self) -> Mark:
+        """Return the moment of this call."""
+        return Mark(self.plane.audit_offset(), time.time())
 
-    def writes(self, since: int) -> list[Request]:
-        """Return the writes of all operators since a mark, without those to their Lease."""
-        requests = self.plane.audit(user=OPERATOR_USER, since=since)
+    def writes(self, since: Mark) -> list[Request]:
+        """Return the writes of all operators since then, without those to their Lease."""
+        requests = self.plane.audit(user=OPERATOR_USER, since=since.offset)
         return [request for request in requests if request.is_write and request.resource != "leases"]
 
-    def rested(self, since: int) -> bool:
-        """Tell whether the operators have written nothing for QUIET_SECONDS, as far as the log since a mark knows."""
-        writes = self.writes(since)
-        return not writes or time.time() - _seconds(writes[-1]) > QUIET_SECONDS
+    def rested(self, since: Mark) -> bool:
+        """Tell whether a second has passed since then, and since the last write that the operators made after it."""
+        last = max([since.time, *(_seconds(write) for write in self.writes(since))])
+        return time.time() - last > QUIET_SECONDS
 
-    def reaction(self, since: int, resource: str) -> float | None:
-        """Return the seconds from a user's first write to `resource` to the operator's answer to it, None when absent.
-
-        Both are the times at which the requests came in, by the API server's own log.
-        """
-        return reaction(self.plane.audit(since=since), resource)
+    def reaction(self, since: Mark, asked: str, wrote: str) -> Reaction | None:
+        """Return when a person first wrote to the resource `asked`, and when an operator then wrote to `wrote`."""
+        return reaction(self.plane.audit(since=since.offset), asked, wrote)
 
 
 def endpoints(slices: Iterable[Json]) -> list[str]:
@@ -202,16 +229,20 @@ def endpoints(slices: Iterable[Json]) -> list[str]:
     return sorted(address for endpoint in ready for address in endpoint["addresses"])
 
 
-def reaction(requests: Iterable[Request], resource: str) -> float | None:
-    """Return the seconds between a person's first accepted write to `resource` and the operator's first after it."""
-    provoked = 0.0
+def reaction(requests: Iterable[Request], asked: str, wrote: str) -> Reaction | None:
+    """Return when a person first wrote to the resource `asked`, and when an operator then wrote to `wrote`.
+
+    Only writes that were accepted count, and no status. None when one of the two is not there.
+    """
+    asked_at = 0.0
     for request in requests:
-        if not request.is_write or request.resource != resource or request.code >= 400:
+        if not request.is_write or request.code >= _REFUSED or request.subresource == "status":
             continue
-        if request.user == OPERATOR_USER and provoked:
-            return _seconds(request) - provoked
-        if request.user != OPERATOR_USER and not request.user.startswith("system:") and not provoked:
-            provoked = _seconds(request)
+        operator = request.user == OPERATOR_USER
+        if operator and asked_at and request.resource == wrote:
+            return Reaction(asked_at, _seconds(request))
+        if not operator and not asked_at and request.resource == asked:
+            asked_at = _seconds(request)
     return None
 
 

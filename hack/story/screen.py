@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ from typing import TextIO
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 PLAIN_WIDTH = 80
+_MOMENT = 0.3  # seconds: a spinner that flashes up is worse than none
 _WIDEST = 100  # of headlines and prose: longer lines are hard to read
-_NARROWEST_COLUMN = 24
+_NARROWEST_COLUMN = 30
+_COLUMNS = ("", "step", "what was shown", "time", "verdict")
+_NUMBERS = ("", "time")
 _STYLES = {"ok": "bold green", "FAILED": "bold red", "not run": "yellow"}
 
 
@@ -82,26 +85,33 @@ class Screen:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Turn a spinner beside `text` while the block runs."""
+        """Turn a spinner beside `text` while the block runs, unless that is over in a moment."""
         if not self.live:
             yield
             return
-        with self._console.status(Text(text, "dim"), spinner="line"):
+        spinner = self._console.status(Text(text, "dim"), spinner="line")
+        timer = threading.Timer(_MOMENT, spinner.start)
+        timer.start()
+        try:
             yield
+        finally:
+            timer.cancel()
+            timer.join()
+            spinner.stop()
 
     def summary(self, rows: Sequence[Row]) -> None:
         """Print the closing table."""
-        table = Table(box=box.ROUNDED if self.live else box.MARKDOWN, header_style="bold", padding=(0, 1))
-        table.add_column("", justify="right")
-        table.add_column("step")
-        table.add_column("what was shown")
-        table.add_column("time", justify="right", no_wrap=True)
-        table.add_column("verdict", no_wrap=True)
-        for number, row in enumerate(rows, 1):
-            took = "" if row.seconds is None else f"{row.seconds:.1f} s"
-            verdict = Text(row.verdict, _STYLES[row.verdict])
-            table.add_row(str(number), escape(row.title), escape(row.shown), took, verdict)
         self._print()
+        if not self.live:
+            for line in plain_table(rows):
+                self._print(line)
+            return
+        table = Table(box=box.ROUNDED, header_style="bold")
+        for name in _COLUMNS:
+            table.add_column(name, justify="right" if name in _NUMBERS else "left")
+        for row in _cells(rows):
+            *cells, verdict = row
+            table.add_row(*map(Text, cells), Text(verdict, _STYLES[verdict]))
         self._console.print(table)
 
     def _print(self, text: str = "", style: str = "") -> None:
@@ -120,6 +130,27 @@ class Screen:
                 self._console.print(Text(mark, style).append(line[len(mark) :], ""), soft_wrap=True)
 
 
+def plain_table(rows: Sequence[Row]) -> list[str]:
+    """Return the closing table as lines of text."""
+    cells = [_COLUMNS, *_cells(rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
+            for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def _cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    return [
+        (str(number), row.title, row.shown, "" if row.seconds is None else f"{row.seconds:.1f} s", row.verdict)
+        for number, row in enumerate(rows, 1)
+    ]
+
+
 def _hang(text: str) -> int:
     """Return where the words begin behind a time such as `  12.3 s  `; 0 where there is none."""
     match = re.match(r" *[\d.]+ s {2}", text)
@@ -130,14 +161,14 @@ def fold(line: str, width: int) -> list[str]:
     """Return the line in parts of at most `width` columns.
 
     The parts after the first begin where the last column of a table does, so that kubectl's tables stay tables; where
-    that leaves too little room, or there are no columns, four blanks behind the line's own indent.
+    that leaves too little room for its words, or there are no columns, four blanks behind the line's own indent.
     """
     if len(line) <= width:
         return [line]
     own = len(line) - len(line.lstrip())
     gaps = [gap.end() for gap in re.finditer(r"(?<=\S) {2,}(?=\S)", line)]
-    fitting = [start for start in gaps if start <= width - _NARROWEST_COLUMN]
-    hang = fitting[-1] if fitting else own + 4
+    room = max([_NARROWEST_COLUMN, *map(len, line[gaps[-1] :].split())]) if gaps else 0
+    hang = gaps[-1] if gaps and gaps[-1] + room <= width else own + 4
     return textwrap.wrap(
         line,
         width,

@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the steps of one demo share: where they print, where commands run, and how an operator's death is noticed."""
+    """What the steps of one demo share: where they print and where commands run."""
 
     screen: Screen
     folder: Path  # commands run here
@@ -106,6 +106,12 @@ class Scene:
         if bool(result.returncode) != refused:
             raise StepError(f"the command {'succeeded' if refused else f'ended with code {result.returncode}'}")
         return Answer(result.stdout, result.returncode)
+
+    def during(self, work: Callable[[], T], what: str) -> T:
+        """Do something that takes a while and return what it returns; `since_act` counts from its begin."""
+        self.acts()
+        with self._screen.waiting(f"waiting for {what}"):
+            return work()
 
     def typed(self, command: str) -> None:
         """Show a command that is run by other means."""

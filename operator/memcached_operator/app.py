@@ -16,7 +16,7 @@ import uvloop
 
 from memcached_operator import __version__
 from memcached_operator.controller.reconciler import MemcachedReconciler
-from memcached_operator.controller.views import MEMCACHED_WATCH, OWNED
+from memcached_operator.controller.watches import MEMCACHED_WATCH, OWNED
 from memcached_operator.errors import OperatorError
 from memcached_operator.kube.client import KubeClient, open_session
 from memcached_operator.kube.credentials import Credentials, load_credentials

@@ -1,4 +1,7 @@
-"""Step 5: the only writer of children. Errors are collected: a child that is refused does not keep the others from being written."""
+"""Step 5: the only writer of children and of the finalizer.
+
+Errors are collected: a child that is refused does not keep the others from being written.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,28 @@ from typing import Any
 import msgspec
 
 from memcached_operator.api import names
-from memcached_operator.controller.plan import (
+from memcached_operator.controller.actions import (
     Action,
     Apply,
     Conflict,
     Create,
+    Deed,
     Delete,
+    Hold,
+    Release,
     Scale,
-    StopServing,
+    SetServing,
     Wait,
-    conflict_words,
-    is_orphan_of,
-    is_ours,
 )
-from memcached_operator.controller.views import CHILD_WATCHES, Child
+from memcached_operator.controller.managed_fields import as_apply
+from memcached_operator.controller.plan import needs_living_owner, plan_child
+from memcached_operator.controller.views import Child, DeploymentView, MemcachedView
+from memcached_operator.controller.watches import CHILD_WATCHES
 from memcached_operator.errors import ConflictError, FencedError, NotFoundError, OperatorError
-from memcached_operator.gvr import DEPLOYMENTS, GVR, SERVICES
+from memcached_operator.gvr import DEPLOYMENTS, GVR, MEMCACHEDS, SERVICES
 from memcached_operator.resources.manifest import Manifest
 from memcached_operator.runtime.ports import Api
-from memcached_operator.runtime.store import Key, Stores
+from memcached_operator.runtime.store import Key, Stores, is_older
 
 JSON_PATCH = "application/json-patch+json"
 
@@ -46,88 +52,117 @@ _decode_scale = msgspec.json.Decoder(_ScaleWire).decode
 class Applied:
     """What was done, what was refused, and what waits."""
 
-    done: list[Action] = field(default_factory=list)
+    done: list[Deed] = field(default_factory=list)
     errors: list[tuple[str, OperatorError]] = field(default_factory=list)  # (kind, error)
     conflicts: list[Conflict] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
 
 
 class Writer:
-    """Carries out actions, and puts the API's answers into the stores, so that the next reconcile reads its own writes."""
+    """Carries out actions, and puts the API's answers into the stores: the next reconcile reads its own writes."""
 
     def __init__(self, api: Api, stores: Stores) -> None:
         self._api = api
         self._stores = stores
 
-    async def apply(self, key: Key, uid: str, actions: tuple[Action, ...]) -> Applied:
+    async def apply(self, memcached: MemcachedView, actions: tuple[Action, ...]) -> Applied:
         """Every action in its order. Raises FencedError only: whatever else goes wrong is in the answer."""
         applied = Applied()
+        try:
+            await self._see_living(memcached, actions)
+        except OperatorError as error:
+            applied.errors.append((MEMCACHEDS.kind, error))
+            return applied
         for action in actions:
-            match action:
-                case Wait():
-                    applied.waits.append(action)
-                    continue
-                case Conflict():
-                    applied.conflicts.append(action)
-                    continue
+            if isinstance(action, Release) and applied.errors:
+                break
             try:
-                done = await self._carry_out(key, uid, action)
+                await self._carry_out(memcached, action, applied)
             except FencedError:
                 raise
             except OperatorError as error:
                 applied.errors.append((action.kind, error))
-            else:
-                if isinstance(done, Conflict):
-                    applied.conflicts.append(done)
-                elif isinstance(done, Wait):
-                    applied.waits.append(done)
-                elif done is not None:
-                    applied.done.append(done)
+                if isinstance(action, Hold):
+                    break
         return applied
 
-    async def _carry_out(self, key: Key, uid: str, action: Create | Apply | Scale | StopServing | Delete) -> Action | None:
-        gvr = CHILD_WATCHES[action.kind].gvr
-        match action:
-            case Create():
-                return await self._create(gvr, key, uid, action)
-            case Apply():
-                await self._server_side_apply(gvr, key, action.manifest, action.child)
-            case Scale():
-                await self._scale(key, action)
-            case StopServing():
-                await self._stop_serving(key, action)
-            case Delete():
-                return await self._delete(gvr, key, action)
-        return action
+    async def _carry_out(self, memcached: MemcachedView, action: Action, applied: Applied) -> None:
+        if isinstance(action, Wait):
+            applied.waits.append(action)
+        elif isinstance(action, Conflict):
+            applied.conflicts.append(action)
+        elif await self._write(memcached, action, applied):
+            applied.done.append(action)
 
-    async def _create(self, gvr: GVR, key: Key, uid: str, action: Create) -> Action:
+    async def _write(self, memcached: MemcachedView, deed: Deed, applied: Applied) -> bool:
+        """Whether it was done: a child that is to be created may be there, and one that is to be deleted gone."""
+        match deed:
+            case Create():
+                return await self._create(memcached, deed, applied)
+            case Delete():
+                return await self._delete(memcached.key, deed)
+            case Apply():
+                await self._apply(memcached, deed)
+            case Scale():
+                await self._scale(memcached.key, deed)
+            case SetServing():
+                await self._set_serving(memcached.key, deed)
+            case Hold():
+                await self._set_finalizers(memcached, [*memcached.finalizers, names.DRAIN_FINALIZER])
+            case Release():
+                await self._release(memcached)
+        return True
+
+    async def _see_living(self, memcached: MemcachedView, actions: tuple[Action, ...]) -> None:
+        """Asks, where it matters, whether the resource lives: our watch may not have told of its deletion yet.
+
+        Raises ConflictError when it is gone or going.
+        """
+        if not any(isinstance(action, Create | Apply) and needs_living_owner(action, memcached) for action in actions):
+            return
+        store = self._stores[MEMCACHEDS]
         try:
-            raw = await self._api.create(gvr, key.namespace, action.manifest)
+            raw = await self._api.get(MEMCACHEDS, memcached.namespace, memcached.name)
+        except NotFoundError as error:
+            store.forget(memcached.key, memcached.uid)
+            raise ConflictError(f"Memcached {memcached.name} is gone") from error
+        live: MemcachedView = store.remember(raw)
+        if live.uid != memcached.uid or live.deleted_at:
+            raise ConflictError(f"Memcached {memcached.name} is being deleted")
+
+    async def _create(self, memcached: MemcachedView, action: Create, applied: Applied) -> bool:
+        """False when the child was there already: what it needs is done instead."""
+        gvr = CHILD_WATCHES[action.kind].gvr
+        try:
+            raw = await self._api.create(gvr, memcached.namespace, action.manifest)
         except ConflictError as error:
             if error.reason != "AlreadyExists":
                 raise
-            return await self._meet(gvr, key, uid, action)
+            await self._meet(gvr, memcached, action.manifest, applied)
+            return False
         self._remember(gvr, raw, action.manifest)
-        return action
+        return True
 
-    async def _meet(self, gvr: GVR, key: Key, uid: str, action: Create) -> Action:
-        """The name is taken by an object that our label-selected watch does not show, or not yet: look at it itself."""
-        raw = await self._api.get(gvr, key.namespace, key.name)
-        child: Child = CHILD_WATCHES[action.kind].decode(raw)
-        if child.deleting:
-            return Wait(action.kind, f"{action.kind} {key.name} is being deleted; it is made again when it is gone")
-        adopted = is_orphan_of(child, key.name)
-        if not is_ours(child, uid) and not adopted:
-            return Conflict(action.kind, conflict_words(action.kind, key.name))
-        done = Apply(action.manifest, child, "its labels were changed", adopted=adopted and not is_ours(child, uid))
-        await self._server_side_apply(gvr, key, action.manifest, child)
-        return done
+    async def _meet(self, gvr: GVR, memcached: MemcachedView, manifest: Manifest, applied: Applied) -> None:
+        """The name is taken by an object that our watch does not show, or not yet: look at it, and decide again."""
+        watch = CHILD_WATCHES[gvr.kind]
+        raw = await self._api.get(gvr, memcached.namespace, memcached.name)
+        child: Child = watch.decode(raw)
+        autoscaled = isinstance(child, DeploymentView) and child.autoscaled
+        actions = tuple(plan_child(manifest, child, memcached, autoscaled=autoscaled))
+        await self._see_living(memcached, actions)
+        if not actions:
+            self._remember(gvr, raw, manifest)
+        for action in actions:
+            await self._carry_out(memcached, action, applied)
 
-    async def _server_side_apply(self, gvr: GVR, key: Key, manifest: Manifest, child: Child) -> None:
+    async def _apply(self, memcached: MemcachedView, action: Apply) -> None:
+        key, child, manifest = memcached.key, action.child, action.manifest
+        gvr = CHILD_WATCHES[action.kind].gvr
         if not child.applied:
             await self._own_by_apply(gvr, key, child)
-        # The uid makes this an update of that very object: applying to a name that was deleted meanwhile must not create one
-        # from a decision about another.
+        # The uid makes this an update of that very object: applying to a name that was deleted meanwhile must not
+        # create one from a decision about another.
         guarded = {**manifest, "metadata": {**manifest["metadata"], "uid": child.uid}}
         raw = await self._api.apply(gvr, key.namespace, key.name, guarded)
         self._remember(gvr, raw, manifest)
@@ -135,12 +170,13 @@ class Writer:
     async def _own_by_apply(self, gvr: GVR, key: Key, child: Child) -> None:
         """Turn our `Update` entry in managedFields into `Apply`, as client-go's csaupgrade does.
 
-        A POST made us an `Update` manager, and an apply by the same name would then never remove a field that left the spec.
+        A POST made us an `Update` manager, and an apply by the same name would then never remove a field that left the
+        spec.
         """
         live: dict[str, Any] = msgspec.json.decode(await self._api.get(gvr, key.namespace, key.name))
         if live["metadata"]["uid"] != child.uid:
             raise ConflictError(f"{gvr.kind} {key.name} was replaced by another one")
-        fields = managed_fields_as_apply(live["metadata"].get("managedFields", []))
+        fields = as_apply(live["metadata"].get("managedFields", []))
         version = live["metadata"]["resourceVersion"]
         patch = [
             {"op": "replace", "path": "/metadata/managedFields", "value": fields},
@@ -151,48 +187,53 @@ class Writer:
     async def _scale(self, key: Key, action: Scale) -> None:
         body = {"metadata": {"uid": action.deployment.uid}, "spec": {"replicas": action.replicas}}
         raw = await self._api.patch(DEPLOYMENTS, key.namespace, key.name, body, subresource="scale")
+        # The answer is a Scale. What it tells is kept, unless the watch was faster and told more.
+        version = _decode_scale(raw).metadata.resourceVersion
         stored = self._stores[DEPLOYMENTS].get(key)
-        if stored is not None and stored.uid == action.deployment.uid:  # the answer is a Scale: keep what it tells
+        if stored is not None and stored.uid == action.deployment.uid and is_older(stored.resource_version, version):
             stored.replicas = action.replicas
-            stored.resource_version = _decode_scale(raw).metadata.resourceVersion
+            stored.resource_version = version
             stored.generation += 1
             stored.autoscaled = False
 
-    async def _stop_serving(self, key: Key, action: StopServing) -> None:
-        body = {"metadata": {"uid": action.service.uid}, "spec": {"selector": {names.SERVING_LABEL: "none"}}}
+    async def _set_serving(self, key: Key, action: SetServing) -> None:
+        value = None if action.serving else "none"
+        body = {"metadata": {"uid": action.service.uid}, "spec": {"selector": {names.SERVING_LABEL: value}}}
         self._stores[SERVICES].remember(await self._api.patch(SERVICES, key.namespace, key.name, body))
 
-    async def _delete(self, gvr: GVR, key: Key, action: Delete) -> Action | None:
+    async def _delete(self, key: Key, action: Delete) -> bool:
+        """False when there was nothing to delete."""
+        gvr = CHILD_WATCHES[action.kind].gvr
+        found = True
         try:
             await self._api.delete(gvr, key.namespace, key.name, uid=action.child.uid)
         except NotFoundError:
-            self._stores[gvr].forget(key, action.child.uid)
-            return None
+            found = False
         self._stores[gvr].forget(key, action.child.uid)
-        return action
+        return found
+
+    async def _release(self, memcached: MemcachedView) -> None:
+        others = [finalizer for finalizer in memcached.finalizers if finalizer != names.DRAIN_FINALIZER]
+        try:
+            await self._set_finalizers(memcached, others)
+        except NotFoundError:
+            self._stores[MEMCACHEDS].forget(memcached.key, memcached.uid)
+        else:
+            if memcached.deleted_at and not others:
+                self._stores[MEMCACHEDS].forget(memcached.key, memcached.uid)
+
+    async def _set_finalizers(self, memcached: MemcachedView, finalizers: list[str]) -> None:
+        """The list is written whole, so it has to be the one that we saw: the resourceVersion guards it."""
+        guard = {"resourceVersion": memcached.resource_version, "uid": memcached.uid}
+        body = {"metadata": {"finalizers": finalizers, **guard}}
+        raw = await self._api.patch(MEMCACHEDS, memcached.namespace, memcached.name, body)
+        self._stores[MEMCACHEDS].remember(raw)
 
     def _remember(self, gvr: GVR, raw: bytes, manifest: Manifest) -> None:
-        """The answer is the truth of what our manifest became: defaulted by the server, perhaps mutated by a webhook."""
-        child: Child = self._stores[gvr].remember(raw)
-        child.satisfies(manifest["metadata"]["annotations"][names.DESIRED_HASH_ANNOTATION])
+        """The answer is the truth of what our manifest became: defaulted by the server, perhaps mutated by a webhook.
 
-
-def managed_fields_as_apply(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """managedFields in which every field that we own through `Update` is owned through one `Apply` entry (KEP-555)."""
-    ours = [e for e in entries if e.get("manager") == names.FIELD_MANAGER and not e.get("subresource")]
-    others = [e for e in entries if not (e.get("manager") == names.FIELD_MANAGER and not e.get("subresource"))]
-    if not ours:
-        return others
-    merged: dict[str, Any] = {}
-    for entry in ours:
-        merged = _union(merged, entry.get("fieldsV1", {}))
-    newest = max(ours, key=lambda e: str(e.get("time", "")))
-    return [*others, {**newest, "operation": "Apply", "fieldsV1": merged}]
-
-
-def _union(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    both = dict(one)
-    for key, value in other.items():
-        mine = both.get(key)
-        both[key] = _union(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
-    return both
+        Not so where somebody else wrote since, and the watch was faster: that has to be compared.
+        """
+        known: Child = self._stores[gvr].remember(raw)
+        if known.fingerprint == CHILD_WATCHES[gvr.kind].decode(raw).fingerprint:
+            known.satisfies(manifest["metadata"]["annotations"][names.DESIRED_HASH_ANNOTATION])

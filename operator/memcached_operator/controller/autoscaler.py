@@ -1,4 +1,4 @@
-"""Is somebody else's HorizontalPodAutoscaler pointed at our Deployment? Asked only when an autoscaler has changed its replicas."""
+"""Is somebody's HorizontalPodAutoscaler pointed at our Deployment? Asked only while an autoscaler owns its replicas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ class _Autoscaler(msgspec.Struct, gc=False):
     spec: _Spec
 
 
+class _ListMeta(msgspec.Struct, gc=False):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
 class _List(msgspec.Struct, gc=False):
+    metadata: _ListMeta
     items: list[_Autoscaler] = []
 
 
@@ -35,7 +40,17 @@ _decode = msgspec.json.Decoder(_List).decode
 
 
 async def find_autoscaler(api: Api, key: Key) -> str:
-    """Name of the autoscaler that targets the Deployment `key`, or "" when there is none (it was deleted, or somebody only scaled once)."""
-    autoscalers = _decode(await api.list_page(HORIZONTALPODAUTOSCALERS, key.namespace)).items
-    targets = (DEPLOYMENTS.kind, key.name)
-    return next((a.metadata.name for a in autoscalers if (a.spec.scaleTargetRef.kind, a.spec.scaleTargetRef.name) == targets), "")
+    """Name of the autoscaler that targets the Deployment `key`; "" when there is none (it was deleted).
+
+    Raises what the API answers.
+    """
+    continue_ = ""
+    while True:
+        page = _decode(await api.list_page(HORIZONTALPODAUTOSCALERS, key.namespace, continue_=continue_))
+        for autoscaler in page.items:
+            target = autoscaler.spec.scaleTargetRef
+            if (target.kind, target.name) == (DEPLOYMENTS.kind, key.name):
+                return autoscaler.metadata.name
+        continue_ = page.metadata.continue_
+        if not continue_:
+            return ""

@@ -1,83 +1,78 @@
-"""What a deletion does to the children. Pure: a drain is a state machine whose state is in the cluster, so a restart resumes it."""
+"""What a deletion does to the children.
+
+Pure: a drain is a state machine whose state is in the cluster, so that a restart resumes it.
+"""
 
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
 
 import msgspec
 
-from memcached_operator.api import defaults, names
-from memcached_operator.api.v1alpha1 import DeletionPolicy, Memcached
+from memcached_operator.api import defaults
+from memcached_operator.api.conditions import Reason
+from memcached_operator.api.v1alpha1 import DeletionPolicy
+from memcached_operator.controller.actions import Action, Plan, Release, Scale, SetServing
 from memcached_operator.controller.observe import Observed
-from memcached_operator.controller.plan import Action, Scale, StopServing, is_ours, plan_removal
-from memcached_operator.controller.views import ServiceView
-from memcached_operator.gvr import SERVICES
+from memcached_operator.controller.plan import is_ours, plan_removal
+from memcached_operator.controller.views import DeploymentView
 
-ORPHAN_FINALIZER = "orphan"  # kubectl delete --cascade=orphan: the user wants the children to stay
 STOP_SECONDS = 60.0
 """How long a drain waits for pods that were told to stop before it deletes their Deployment all the same."""
 
 
-class _Spec(msgspec.Struct, gc=False):
-    deletionPolicy: str = DeletionPolicy.DELETE.value
-    drainSeconds: int = defaults.DEFAULT_DRAIN_SECONDS
+def plan_deletion(observed: Observed, now: datetime.datetime) -> Plan:
+    """What to do about a resource that is being deleted and has our finalizer. It needs no valid spec.
 
-
-def drain_seconds(spec: bytes) -> int:
-    """`spec.drainSeconds` of a spec that may be invalid in any other way: a deletion must not hang on a typing error."""
-    try:
-        return min(max(msgspec.json.decode(spec, type=_Spec).drainSeconds, 0), defaults.MAX_DRAIN_SECONDS)
-    except msgspec.MsgspecError:
-        return defaults.DEFAULT_DRAIN_SECONDS
-
-
-def wants_finalizer(memcached: Memcached) -> bool:
-    """Only a drain has work to do on deletion: the other policies leave none of our finalizers behind."""
-    return memcached.spec.deletion_policy is DeletionPolicy.DRAIN
-
-
-def has_finalizer(observed: Observed) -> bool:
-    """Whether ours is on the resource."""
-    return names.DRAIN_FINALIZER in observed.memcached.finalizers
-
-
-@dataclass(frozen=True, slots=True)
-class DrainStep:
-    """What to do now: `actions`, look again in `after` seconds, and let the resource go when `release`. `words` are for the status."""
-
-    words: str
-    actions: tuple[Action, ...] = ()
-    after: float | None = None
-    release: bool = False
-
-
-def drain(observed: Observed, now: datetime.datetime) -> DrainStep:
-    """The step that a drain is at: clients away, wait, scale to zero, delete, release. It needs no valid spec."""
+    The policy counts that the spec has now, so that a drain can be cut short, or called off, by changing it. How the
+    deletion was propagated does not count: the finalizer `orphan` of --cascade=orphan is gone in milliseconds, because
+    the garbage collector sees no dependents, so that only chance would decide whether we see it.
+    """
     deployment = observed.deployment
-    if ORPHAN_FINALIZER in observed.memcached.finalizers:
-        return DrainStep("the deletion asked for the children to be left behind", release=True)
-    if deployment is None or not is_ours(deployment, observed.memcached.uid):
-        return DrainStep("the Deployment is gone", actions=plan_removal(observed), release=True)
-    seconds = drain_seconds(observed.memcached.spec)
-    left = seconds - (now - _time(observed.memcached.deleted_at)).total_seconds()
+    policy, seconds = _wishes(observed.memcached.spec)
+    if observed.namespace_going:
+        return Plan((Release("the namespace is being deleted"),))
+    if policy == DeletionPolicy.ORPHAN:
+        return Plan((*_serve(observed, serving=True), Release("the children are left behind")))
+    if policy == DeletionPolicy.DELETE or deployment is None or not is_ours(deployment, observed.memcached.uid):
+        return Plan((*plan_removal(observed), Release("nothing is left to drain")))
+    return _drain(observed, deployment, seconds, now)
+
+
+def _drain(observed: Observed, deployment: DeploymentView, seconds: int, now: datetime.datetime) -> Plan:
+    """The step that a drain is at: clients away, wait, scale to zero, delete and release."""
+    deleted_at = observed.memcached.deleted_at
+    since = datetime.datetime.fromisoformat(deleted_at) if deleted_at else now
+    left = seconds - (now - since).total_seconds()
     if left > 0:
-        return DrainStep(f"clients are sent away for {seconds} s before the pods stop", _stop_serving(observed), after=left)
-    stopped = deployment.current == 0 and deployment.observed_generation >= deployment.generation and not observed.pods
+        draining = Reason.DRAINING, f"clients are sent away for {seconds} s before the pods stop"
+        return Plan(_serve(observed, serving=False), deleting=draining, after=left)
+    deleting = Reason.DELETING, "the cache is drained, and its pods are stopped"
     if deployment.replicas != 0:
         scale = Scale(deployment, 0, f"drain: replicas {deployment.replicas} -> 0")
-        return DrainStep("the pods are stopped", (*_stop_serving(observed), scale), after=STOP_SECONDS)
-    if not stopped and -left < STOP_SECONDS:
-        return DrainStep("the pods are stopped", after=STOP_SECONDS + left)
-    return DrainStep("the children are removed", plan_removal(observed), after=STOP_SECONDS)
+        return Plan((*_serve(observed, serving=False), scale), deleting=deleting, after=STOP_SECONDS)
+    stopped = deployment.current == 0 and deployment.observed_generation >= deployment.generation and not observed.pods
+    if not stopped and left + STOP_SECONDS > 0:
+        return Plan(deleting=deleting, after=left + STOP_SECONDS)
+    return Plan((*plan_removal(observed), Release("drained")))
 
 
-def _stop_serving(observed: Observed) -> tuple[Action, ...]:
-    service = observed.children.get(SERVICES.kind)
-    if isinstance(service, ServiceView) and service.serving and is_ours(service, observed.memcached.uid):
-        return (StopServing(service, "drain: clients are sent away"),)
-    return ()
+def _serve(observed: Observed, *, serving: bool) -> tuple[Action, ...]:
+    service = observed.service
+    if service is None or service.serving == serving or not is_ours(service, observed.memcached.uid):
+        return ()
+    reason = "the drain was called off" if serving else "drain: clients are sent away"
+    return (SetServing(service, serving, reason),)
 
 
-def _time(stamp: str | None) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(stamp) if stamp else datetime.datetime.now(datetime.UTC)
+def _wishes(spec: bytes) -> tuple[object, int]:
+    """Policy and drain seconds of a spec that may be invalid: a deletion must not hang on a typing error.
+
+    Whatever makes no sense is read as a drain of the usual time: that is what the finalizer was put there for.
+    """
+    raw = msgspec.json.decode(spec)
+    wishes = raw if isinstance(raw, dict) else {}
+    seconds = wishes.get("drainSeconds")
+    if not isinstance(seconds, int):
+        seconds = defaults.DEFAULT_DRAIN_SECONDS
+    return wishes.get("deletionPolicy", DeletionPolicy.DELETE), min(max(seconds, 0), defaults.MAX_DRAIN_SECONDS)

@@ -30,27 +30,19 @@ _STAGES = frozenset(
     )
 )
 
-
-def meaning(status: dict[str, Any]) -> tuple[Any, ...]:
-    """What a reader acts on: generation, and each condition's status and reason. All stages of a roll-out mean the same."""
-    judged = tuple(
-        (c.get("type"), c.get("status"), "" if c.get("reason") in _STAGES else c.get("reason"))
-        for c in status.get("conditions") or ()
-    )
-    return status.get("observedGeneration"), judged
-
-
 _PASSING = frozenset(
     reason.value
     for reason in (Reason.UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.CRASH_LOOPING, Reason.CONTAINER_FAILED)
 )
 
 
-def _has_passing_trouble(status: dict[str, Any]) -> bool:
-    return any(
-        c.get("type") == "Degraded" and c.get("status") == "True" and c.get("reason") in _PASSING
+def meaning(status: dict[str, Any]) -> tuple[Any, ...]:
+    """What a reader acts on: generation, each condition's status and reason. All stages of a roll-out mean the same."""
+    judged = tuple(
+        (c.get("type"), c.get("status"), "" if c.get("reason") in _STAGES else c.get("reason"))
         for c in status.get("conditions") or ()
     )
+    return status.get("observedGeneration"), judged
 
 
 def is_progressing(status: dict[str, Any]) -> bool:
@@ -59,7 +51,7 @@ def is_progressing(status: dict[str, Any]) -> bool:
 
 
 class StatusPacer:
-    """Remembers, for resources that are on the move only, when a difference was noticed and when a status was last written."""
+    """Remembers when a difference was noticed, and when a status was last written: of resources on the move alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -93,3 +85,10 @@ class StatusPacer:
         """The resource is gone."""
         self._noticed.pop(key, None)
         self._written.pop(key, None)
+
+
+def _has_passing_trouble(status: dict[str, Any]) -> bool:
+    return any(
+        c.get("type") == "Degraded" and c.get("status") == "True" and c.get("reason") in _PASSING
+        for c in status.get("conditions") or ()
+    )

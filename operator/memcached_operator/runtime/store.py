@@ -65,11 +65,18 @@ Decode = Callable[[JSONBytes], T]
 """The projection of an object's JSON. Raises msgspec.DecodeError or ValidationError for JSON of another shape."""
 
 
+class _Named(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
 def decode_unstructured(raw: JSONBytes) -> Unstructured:
-    """The whole object as a dict."""
+    """The whole object as a dict. Raises msgspec.ValidationError for JSON that is no Kubernetes object."""
+    meta = _decode_named(raw).metadata
     body = msgspec.json.decode(raw)
-    meta = body["metadata"]
-    return Unstructured(meta.get("namespace", ""), meta["name"], meta["uid"], meta["resourceVersion"], body)
+    return Unstructured(meta.namespace, meta.name, meta.uid, meta.resourceVersion, body)
 
 
 def _no_owner(_: Any) -> Key | None:

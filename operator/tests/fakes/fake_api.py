@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,6 +182,7 @@ class FakeApi:
         self._streams: list[_Stream] = []
         self._pages: dict[str, tuple[str, list[JSONObject]]] = {}
         self._rules: list[_Rule] = []
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     # The test's side
 
@@ -399,11 +400,26 @@ class FakeApi:
             raise NotPermitted(f"kube/permissions.py does not grant: {request}")
         self.requests.append(request)
         fault = self._fault(request)
+        answer = self._answer(request, work, fault)
+        if request.verb != "watch" and (fault.delay or fault.reply):
+            answer = self._on_its_own(answer)
         try:
             async with asyncio.timeout(timeout or 30.0):
-                return await self._answer(request, work, fault)
+                return await answer
         except TimeoutError:
             raise TransientError(f"{request}: no answer in {timeout or 30.0:.0f} s") from None
+
+    async def _on_its_own(self, answer: Coroutine[Any, Any, Any]) -> Any:
+        """What the server has received takes effect, even when the client does not wait for it any more."""
+        task = asyncio.ensure_future(answer)
+        self._under_way.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # the client may not be there to hear it
 
     async def _answer(self, request: Request, work: Callable[[], Any], fault: Fault) -> Any:
         await asyncio.sleep(fault.delay)
@@ -412,7 +428,7 @@ class FakeApi:
             raise fault.error
         try:
             if request.gvr in self.missing:
-                raise NotFoundError("404 page not found", status=404)
+                raise TransientError("404 page not found", status=404)
             if request.verb == "watch":
                 await asyncio.sleep(fault.reply)
                 request.code = 200

@@ -295,6 +295,12 @@ def settle(example: Example) -> None:
     wait_until(example.idle, 20, "the queue to be empty")
 
 
+def wait_available(example: Example) -> None:
+    wait_until(
+        lambda: conditions(example).get("Available", {}), 60, "the pods", until=lambda c: c.get("status") == "True"
+    )
+
+
 def child(example: Example, plural: str, name: str = "web") -> Any:
     return example.control_plane.api.find(example.path(APPS if plural == "deployments" else "v1", plural, name))
 
@@ -444,10 +450,8 @@ def test_a_child_that_is_refused_is_tried_again_until_it_is_allowed(start_exampl
     found = wait_progressing(example, "Failed", "exceeded quota")
     assert found["Progressing"]["status"] == "False"
     assert child(example, "deployments"), "the other child does not have to wait"
-    # The pods are ready, so it serves, whatever else has failed.
-    wait_until(
-        lambda: conditions(example)["Available"]["status"], 20, "the pods", until=lambda status: status == "True"
-    )
+    # It serves, whatever else has failed; and from now on nothing wakes it but its own back-off.
+    wait_available(example)
     wait_until(lambda: example.writes().count("patch services web 403"), 20, "three tries", until=lambda n: n >= 3)
     wait_until(lambda: events(example, "Failed"), 20, "the event", until=lambda notes: "exceeded quota" in notes[0])
     api.delete(f"{quotas}/no-services")
@@ -465,6 +469,8 @@ def test_a_missing_right_is_reported_and_its_grant_is_noticed(start_example: Sta
     rbac.bind(api, example.user, fewer, namespace=example.namespace, name="my_app")
     example.create_sample("my_app", "web")
     wait_progressing(example, "Failed", "is forbidden")
+    # Once the pods are ready nothing wakes it but its own back-off.
+    wait_available(example)
     rbac.bind(api, example.user, all_rules, namespace=example.namespace, name="my_app")
     settle(example)
     assert child(example, "services")

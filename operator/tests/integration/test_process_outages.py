@@ -1,14 +1,16 @@
 """The control plane fails under a running operator: same process, no lost change, healed when the components are.
 
-The times are short here; `OUTAGE_FACTOR=18` makes the API server's outage three minutes, etcd's one, as in docs/testing.md.
+The times are short here; `OUTAGE_FACTOR=18` makes the API server's outage three minutes, etcd's one.
 """
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from controlplane import ControlPlane, OperatorProcess, ReadAudit, StartOperator, wait_until
+from controlplane.proxy import RefusingProxy
 from memcacheds import Memcacheds, writes
 
 FACTOR = float(os.environ.get("OUTAGE_FACTOR", "1"))
@@ -37,7 +39,7 @@ def operator(start_operator: StartOperator, caches: Memcacheds) -> OperatorProce
     return running
 
 
-@pytest.mark.parametrize(("component", "seconds"), [("kube-apiserver", 10.0), ("etcd", 3.4)])
+@pytest.mark.parametrize(("component", "seconds"), (("kube-apiserver", 10.0), ("etcd", 3.4)))
 def test_an_outage_is_survived_by_the_same_process_and_nothing_is_lost(
     control_plane: ControlPlane, caches: Memcacheds, operator: OperatorProcess, component: str, seconds: float
 ) -> None:
@@ -100,3 +102,22 @@ def test_nothing_is_written_after_an_outage_that_changed_nothing(
     others = [r for r in audit(user="memcached-operator", since=since) if not r.name.startswith("witness")]
     assert writes(others) == {}
     assert operator.alive()
+
+
+def test_refused_for_longer_than_any_back_off_it_goes_on_when_it_is_heard_again(
+    control_plane: ControlPlane, caches: Memcacheds, start_operator: StartOperator, tmp_path: Path
+) -> None:
+    with RefusingProxy(control_plane.credentials("memcached-operator"), tmp_path) as proxy:
+        operator = start_operator(kubeconfig=proxy.kubeconfig)
+        caches.create("kept", size=1)
+        caches.wait_ready("kept")
+
+        proxy.refuse(503)
+        threading.Event().wait(7 * FACTOR)
+        caches.patch("kept", size=2)
+        proxy.forward()
+
+        caches.wait_replicas("kept", 2, timeout=HEAL_SECONDS)
+        assert proxy.refused > 0
+        assert operator.alive()
+        assert operator.live()

@@ -87,6 +87,14 @@ def test_listening_addresses_tell_loopback_from_everywhere(host: str, seen: str)
         assert (seen, server.getsockname()[1]) in processes.listening_addresses(os.getpid())
 
 
+def test_reserved_ports_differ_and_can_be_bound() -> None:
+    ports = processes.reserve_ports(20)
+    assert len(set(ports)) == 20
+    assert max(ports) < 32_768  # where Linux begins to give ports to clients
+    with socket.create_server(("127.0.0.1", ports[0])):
+        pass
+
+
 def test_a_connection_is_not_a_listener() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         listening = {port for _, port in processes.listening_addresses(os.getpid())}

@@ -7,11 +7,12 @@ import pytest
 from controlplane import binaries, simulation
 
 PROGRAMS = {name: Path("/bin") / name for name in binaries.NAMES}
+PORTS = {name: 11_000 + index for index, name in enumerate(simulation.PORTS)}
 
 
 def configuration(**changes: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"audit_policy": None, "extra_apiserver_args": {}, "kcm_fast": False, **changes}
-    return simulation.kwokctl_configuration(PROGRAMS, **given)
+    return simulation.kwokctl_configuration(PROGRAMS, PORTS, **given)
 
 
 def arguments(component: str, **changes: Any) -> dict[str, str]:
@@ -21,6 +22,11 @@ def arguments(component: str, **changes: Any) -> dict[str, str]:
 
 def test_everything_binds_to_loopback() -> None:
     assert configuration()["options"]["bindAddress"] == "127.0.0.1"
+
+
+def test_every_port_is_ours_so_that_two_folders_of_clusters_do_not_choose_the_same() -> None:
+    options = configuration()["options"]
+    assert {key: value for key, value in options.items() if key.endswith("Port")} == PORTS
 
 
 def test_every_program_is_named_so_that_kwokctl_downloads_none() -> None:

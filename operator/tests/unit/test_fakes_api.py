@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from fake_api import FakeApi, Fault, NotPermitted
+from fake_api import FakeApi, Fault, NotPermitted, names
 from virtual_time import run, settle
 
 from memcached_operator.errors import ConflictError, FencedError, NotFoundError, TerminalError, TransientError
@@ -253,8 +254,22 @@ def test_kinds_can_be_away_and_objects_refused() -> None:
     with pytest.raises(TerminalError, match="no good"):
         answer(api.create(SERVICES, "ns", {"metadata": {"name": "x"}, "spec": {"bad": True}}))
     api.take_away(SERVICES)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(TransientError) as refusal:
         answer(api.list_page(SERVICES))
+    assert refusal.value.status == 404
+
+
+def test_what_the_server_received_takes_effect_without_the_client() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        api.on_request = lambda _: Fault(delay=60.0)
+        with pytest.raises(TransientError):
+            await api.create(LEASES, "ns", {"metadata": {"name": "x"}}, timeout=5.0)
+        assert api.objects(LEASES) == []
+        await asyncio.sleep(56)
+        assert names(api.objects(LEASES)) == ["x"]
+
+    run(main())
 
 
 def test_time_passes_only_as_scripted() -> None:
