@@ -49,7 +49,7 @@ def _demo(screen: Screen, *, keep: bool) -> int:
             left_running = True
             _explain(screen, rig)
     except KeyboardInterrupt:
-        screen.note("interrupted: the operator and the control plane are stopped")
+        screen.note("interrupted: stopping the operator and the control plane")
         raise
     finally:
         if not left_running:
@@ -62,15 +62,15 @@ def _demo(screen: Screen, *, keep: bool) -> int:
 
 def _tell(screen: Screen, rig: Rig) -> bool:
     """Tell the story and return whether all of it held."""
-    log = rig.logs / "demo.log"
     surroundings = Surroundings(
         screen=screen,
         folder=paths.REPOSITORY,
         environment=rig.environment,
         ailing=rig.ailing,
         where_to_look=lambda: _where_to_look(rig),
-        log=log,
+        log=rig.logs / "demo.log",
     )
+    screen.note("About a minute. What stands behind a $ is run as it stands there; every line with ok was checked.")
     rows = tell(chapters(rig), surroundings)
     screen.summary(rows)
     good = all(row.verdict == "ok" for row in rows)
@@ -81,10 +81,10 @@ def _tell(screen: Screen, rig: Rig) -> bool:
 
 
 def _where_to_look(rig: Rig) -> str:
-    logs = ", ".join(str(shown_path(log)) for log in sorted(rig.logs.glob("*.log")))
-    words = [f"logs: {logs}"] if logs else []
+    logs = " ".join(log.name for log in sorted(rig.logs.glob("*.log")))
+    words = [f"logs in {shown_path(rig.logs)}: {logs}"] if logs else []
     if not rig.keep:
-        words.append("with KEEP=1 the cluster stays, to look around in it")
+        words.append("KEEP=1 leaves the cluster running, to look around in it")
     return "; ".join(words)
 
 

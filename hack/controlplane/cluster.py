@@ -9,7 +9,7 @@ import signal
 import ssl
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -22,6 +22,7 @@ from controlplane.credentials import Credentials, issue_certificate, write_kubec
 from controlplane.waiting import NotYet, WaitTimeoutError, wait_until
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller")
+_SERVERS = ("etcd", "kube-apiserver")
 _TMPFS = Path("/dev/shm")  # noqa: S108 - etcd's data is wanted in memory; its folder is made for its owner alone
 _UNREACHABLE = (OSError, http.client.HTTPException)
 _OK = 200
@@ -312,24 +313,32 @@ class ControlPlane:
     def heal(self, timeout: float = 120) -> None:
         """Let go on what is paused, start what is dead (`kwokctl start cluster`), and return when all is ready.
 
-        Raises ControlPlaneError as `wait_ready` does.
+        After an outage of etcd or the API server the controllers, the scheduler and kwok are restarted too: they would
+        look for it again only when their back-off is over, a minute and more after a long outage. Those of a real
+        cluster end themselves in one, with their lease. Raises ControlPlaneError as `wait_ready` does.
         """
+        living = self.pids()
+        outage = any(name not in living or processes.is_stopped(living[name]) for name in _SERVERS)
+        for pid in living.values():
+            processes.send(pid, signal.SIGCONT)
 
-        def healed() -> bool:
+        def whole(unready: Callable[[], str]) -> bool:
             # A component may die of an outage a moment after we looked, so look again each time.
             if len(self.pids()) < len(COMPONENTS):
                 try:
                     self._start_dead(timeout)
                 except ControlPlaneError as error:
                     raise NotYet(str(error)) from error
-            if problem := self.unready():
+            if problem := unready():
                 raise NotYet(problem)
             return True
 
-        for pid in self.pids().values():
-            processes.send(pid, signal.SIGCONT)
         try:
-            wait_until(healed, timeout, f"cluster {self.name!r} to heal")
+            if outage:
+                wait_until(lambda: whole(self._unready_api), timeout, "the API server", tolerate=_UNREACHABLE)
+                clients = [pid for name, pid in self.pids().items() if name not in _SERVERS]
+                processes.kill_and_wait(clients)
+            wait_until(lambda: whole(self.unready), timeout, f"cluster {self.name!r} to heal")
         except WaitTimeoutError as error:
             raise ControlPlaneError(f"{error}{self._last_words()}") from error
 
@@ -409,7 +418,7 @@ class ControlPlane:
 
     def _stillborn(self) -> str:
         """Return which of the two that kwokctl waits for, for minutes, has been started and is dead; "" if none is."""
-        recorded = {component: self._recorded_pid(component) for component in ("etcd", "kube-apiserver")}
+        recorded = {component: self._recorded_pid(component) for component in _SERVERS}
         return next((component for component, pid in recorded.items() if pid and not processes.is_alive(pid)), "")
 
     def _add_nodes(self, count: int) -> None:

@@ -37,6 +37,12 @@ def is_alive(pid: int) -> bool:
     return bool(state) and state[0] not in _DEAD_STATES
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether the process is held by SIGSTOP."""
+    state = (_stat(pid) or [""])[0] if _HAS_PROC else _ps(pid, "state")
+    return state.startswith("T")
+
+
 def command_line(pid: int) -> str:
     """Return the arguments joined by blanks, or "" when there is no such process."""
     if not _HAS_PROC:

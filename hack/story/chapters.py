@@ -17,7 +17,7 @@ def chapters(rig: Rig) -> list[Step]:
         Step("Drift", "Deployment, replicas, image repaired", partial(repair.drift, rig)),
         Step("Refusal", "bad specs refused by the API server", partial(repair.refusal, rig)),
         Step("Bad image", "serves on, the status says why", partial(repair.broken_image, rig)),
-        Step("kubectl", "conditions and events", partial(repair.told, rig)),
+        Step("Status", "conditions and events, by kubectl", partial(repair.told, rig)),
         Step("Restart", "kill -9, start again, zero writes", partial(leadership.restart, rig)),
         Step("Hand-over", "SIGTERM, the standby acts at once", partial(leadership.handover, rig)),
         Step("Delete", "children are garbage-collected", partial(deletion.delete, rig)),

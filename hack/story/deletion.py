@@ -16,7 +16,7 @@ def delete(rig: Rig, scene: Scene) -> None:
     scene.act(f"kubectl delete memcached {SAMPLE}")
     scene.until(lambda: rig.children(SAMPLE), "the children to be gone", until=lambda left: not left)
     took = scene.since_act
-    scene.show(_children(SAMPLE))
+    scene.show(f"kubectl get deploy,svc,pdb,pods -l memcached_cr={SAMPLE}")
     gone = rig.find("Memcached", SAMPLE) is None
     scene.claim(gone, f"Deployment, Service, budget and pods are gone {took:.1f} s after it.")
 
@@ -25,7 +25,7 @@ def orphan(rig: Rig, scene: Scene) -> None:
     """Orphan: the children serve on, and a new Memcached of the name adopts them."""
     pods, addresses, children = rig.ready_pods(ORPHAN), rig.endpoints(ORPHAN), rig.children(ORPHAN)
     scene.act(f"kubectl delete memcached {ORPHAN}")
-    scene.show(_children(ORPHAN))
+    scene.show(f"kubectl get deploy,svc,pdb,pods -l memcached_cr={ORPHAN} -o name")
     owned = [
         child
         for kind in ("Deployment", "Service")
@@ -34,7 +34,7 @@ def orphan(rig: Rig, scene: Scene) -> None:
     ]
     scene.claim(
         rig.find("Memcached", ORPHAN) is None and rig.children(ORPHAN) == children and not owned and pods,
-        "The Memcached is gone; its children stay and serve, and no owner reference lets them be collected.",
+        "The Memcached is gone, its children serve on: they have no owner reference, so nothing collects them.",
         rig.children(ORPHAN),
     )
     scene.act("kubectl apply -f config/samples/cache_v1alpha1_memcached_orphan.yaml")
@@ -60,12 +60,13 @@ def drain(rig: Rig, scene: Scene) -> None:
     scene.until(lambda: rig.endpoints(DRAIN), "the endpoints to be empty", until=lambda left: not left)
     empty = scene.since_act
     serving = rig.ready_pods(DRAIN)
-    scene.until(lambda: "Drain" in condition(rig.get("Memcached", DRAIN), "Ready").get("message", ""), "the status")
+    scene.until(lambda: condition(rig.get("Memcached", DRAIN), "Ready")["status"] == "False", "the status")
     scene.show(f"kubectl get memcached {DRAIN}")
-    scene.show(f"kubectl get endpointslices,pods -l memcached_cr={DRAIN}")
+    scene.show(f"kubectl get endpointslices -l memcached_cr={DRAIN}")
+    scene.show(f"kubectl get pods -l memcached_cr={DRAIN}")
     scene.claim(
         empty < 2 and serving == pods and len(pods) == 2,
-        f"After {empty:.1f} s no client is sent there any more; the pods still answer those that are connected.",
+        f"After {empty:.1f} s no client is sent there any more; the pods run on for those that are connected.",
         f"{len(serving)} of {len(pods)} pods",
     )
     scene.until(
@@ -78,13 +79,9 @@ def drain(rig: Rig, scene: Scene) -> None:
         lambda: rig.find("Memcached", DRAIN) or rig.children(DRAIN), "all to be gone", until=lambda left: not left
     )
     took = scene.since_act
-    scene.show(_children(DRAIN))
+    scene.show(f"kubectl get deploy,svc,pdb,pods -l memcached_cr={DRAIN}")
     # The deletion's own time has whole seconds.
     scene.claim(
         stopped >= DRAIN_SECONDS - 1,
         f"The pods stopped after {stopped:.1f} s (drainSeconds: {DRAIN_SECONDS}), and after {took:.1f} s all was gone.",
     )
-
-
-def _children(name: str) -> str:
-    return f"kubectl get deploy,svc,pdb,pods -l memcached_cr={name} -o name"

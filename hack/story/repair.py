@@ -9,7 +9,7 @@ _TOLD = ("Created", "Scaled", "Updated", "ImagePullFailed")
 _REFUSED = (
     (f"""{_PATCH}'{{"spec":{{"size":-1}}}}'""", "greater than or equal to 0"),
     (
-        "sed 's/size: 2/sise: 2/' config/samples/cache_v1alpha1_memcached.yaml \\\n    | kubectl apply -f -",
+        "sed 's/size/sise/; s/sample/typo/' config/samples/cache_v1alpha1_memcached.yaml \\\n    | kubectl apply -f -",
         'unknown field "spec.sise"',
     ),
     (
@@ -46,13 +46,17 @@ def drift(rig: Rig, scene: Scene) -> None:
 
 def refusal(rig: Rig, scene: Scene) -> None:
     """Ask for what makes no sense: the API server says what is wrong, and nothing changes."""
-    before = rig.get("Memcached", SAMPLE)["metadata"]["resourceVersion"]
+    before = rig.get("Memcached", SAMPLE)["spec"]
     for command, reason in _REFUSED:
         answer = scene.act(command, refused=True)
         if reason not in answer.text:
             scene.claim(holds=False, text=f"The message holds the words: {reason}")
-    after = rig.get("Memcached", SAMPLE)["metadata"]["resourceVersion"]
-    scene.claim(before == after, "Refused by the API server itself, in words; the Memcached is as it was.")
+    after = rig.get("Memcached", SAMPLE)["spec"]
+    scene.claim(
+        before == after and rig.names() == [SAMPLE],
+        "Refused by the API server itself, in words; nothing was changed or made.",
+        rig.names(),
+    )
 
 
 def broken_image(rig: Rig, scene: Scene) -> None:
@@ -86,10 +90,8 @@ def broken_image(rig: Rig, scene: Scene) -> None:
 
 def told(rig: Rig, scene: Scene) -> None:
     """Show conditions and events as kubectl prints them."""
-    scene.show("kubectl get mc -o wide")
-    answer = scene.show(
-        f"kubectl describe mc {SAMPLE} \\\n    | sed -n '/ Conditions:/,/ Degraded/p; /^Events:/,$p'"
-    ).text
+    scene.show(f"kubectl describe memcached {SAMPLE} | sed -n '/Conditions:/,/Degraded/p'")
+    answer = scene.show(f"kubectl events --for memcached/{SAMPLE}").text
     untold = [reason for reason in _TOLD if reason not in answer or not rig.events(SAMPLE, reason)]
     scene.claim(not untold, "All that happened so far can be read from the events.", f"no event {untold}")
 

@@ -5,6 +5,7 @@ import re
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,17 @@ class Row:
     shown: str
     seconds: float | None
     verdict: str
+
+
+class _Elapsed:
+    """A text with the seconds since it was made, which rich renders anew with each turn of a spinner."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._began = time.monotonic()
+
+    def __rich__(self) -> Text:
+        return Text(f"{self._text}  {time.monotonic() - self._began:.0f} s", "dim")
 
 
 class Screen:
@@ -89,7 +101,7 @@ class Screen:
         if not self.live:
             yield
             return
-        spinner = self._console.status(Text(text, "dim"), spinner="line")
+        spinner = self._console.status(_Elapsed(text), spinner="line")
         timer = threading.Timer(_MOMENT, spinner.start)
         timer.start()
         try:
@@ -127,7 +139,7 @@ class Screen:
             if number or not mark:
                 self._console.print(Text(line, style if not mark else ""), soft_wrap=True)
             else:
-                self._console.print(Text(mark, style).append(line[len(mark) :], ""), soft_wrap=True)
+                self._console.print(Text.assemble((mark, style), line[len(mark) :]), soft_wrap=True)
 
 
 def plain_table(rows: Sequence[Row]) -> list[str]:

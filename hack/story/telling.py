@@ -1,6 +1,8 @@
 """Running the steps of the story: what is typed, what is awaited, what is claimed and whether it held."""
 
 import http.client
+import os
+import signal
 import subprocess
 import time
 import traceback
@@ -62,6 +64,33 @@ class Surroundings:
         return time.monotonic() - self.began
 
 
+def run(command: str, folder: Path, environment: dict[str, str], patience: float = PATIENCE + 30) -> Answer:
+    """Run a command by the shell, in `folder`, and return what it printed on both streams.
+
+    Raises StepError when it takes longer than `patience` seconds. It is never left running, whatever is raised.
+    """
+    with subprocess.Popen(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        # A group of its own, so that all of a pipe can be ended.
+        process_group=0,
+    ) as process:
+        try:
+            text, _ = process.communicate(timeout=patience)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise StepError(f"the command did not end within {patience:g} s") from error
+            raise
+    return Answer(text, process.returncode)
+
+
 class Scene:
     """One step while it runs. Times are in seconds."""
 
@@ -92,20 +121,13 @@ class Scene:
         """
         self._screen.command(command)
         with self._screen.waiting("waiting for the answer"):
-            result = subprocess.run(
-                ["sh", "-c", command],
-                cwd=self._around.folder,
-                env=self._around.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-        self._screen.answer(result.stdout)
-        if bool(result.returncode) != refused:
-            raise StepError(f"the command {'succeeded' if refused else f'ended with code {result.returncode}'}")
-        return Answer(result.stdout, result.returncode)
+            answer = run(command, self._around.folder, self._around.environment())
+        self._screen.answer(answer.text)
+        if refused and answer.code == 0:
+            raise StepError("the command should have been refused")
+        if not refused and answer.code != 0:
+            raise StepError(f"the command ended with code {answer.code}")
+        return answer
 
     def during(self, work: Callable[[], T], what: str) -> T:
         """Do something that takes a while and return what it returns; `since_act` counts from its begin."""
@@ -148,7 +170,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of the story. `shown` is its line in the closing table; without a `vital` one the rest makes no sense."""
+    """A step of the story. `shown` is its line in the closing table. A `vital` one that breaks off ends the story."""
 
     title: str
     shown: str
@@ -159,22 +181,26 @@ class Step:
 def tell(steps: Sequence[Step], surroundings: Surroundings) -> list[Row]:
     """Run the steps one after the other and return the rows of the closing table. Raises nothing but interrupts."""
     rows: list[Row] = []
-    lost = False
+    over = False
     for number, step in enumerate(steps, 1):
-        if lost:
+        if over:
             rows.append(Row(step.title, step.shown, None, "not run"))
             continue
         surroundings.screen.headline(f"{number}/{len(steps)} {step.title}")
         began = time.monotonic()
-        held = _tell_one(step, surroundings)
-        rows.append(Row(step.title, step.shown, time.monotonic() - began, "ok" if held else "FAILED"))
-        lost = step.vital and not held
+        scene = Scene(surroundings)
+        finished = _tell_one(step, scene, surroundings)
+        if scene.failures:
+            for words in filter(None, (surroundings.ailing(), surroundings.where_to_look())):
+                surroundings.screen.failure(words)
+        verdict = "FAILED" if scene.failures else "ok"
+        rows.append(Row(step.title, step.shown, time.monotonic() - began, verdict))
+        over = step.vital and not finished
     return rows
 
 
-def _tell_one(step: Step, surroundings: Surroundings) -> bool:
-    """Run one step and return whether all that it claimed held."""
-    scene = Scene(surroundings)
+def _tell_one(step: Step, scene: Scene, surroundings: Surroundings) -> bool:
+    """Run one step and return whether it came to its end."""
     try:
         step.tell(scene)
     except _EXPECTED as error:
@@ -186,9 +212,9 @@ def _tell_one(step: Step, surroundings: Surroundings) -> bool:
     except Exception as error:  # noqa: BLE001 - a mistake of the demo's own must not hide what the other steps find
         scene.claim(holds=False, text=f"the demo itself is wrong: {type(error).__name__}: {error}")
         _keep(surroundings.log, step, traceback.format_exc())
-    if scene.failures:
-        surroundings.screen.failure(surroundings.where_to_look())
-    return not scene.failures
+    else:
+        return True
+    return False
 
 
 def _keep(log: Path, step: Step, text: str) -> None:

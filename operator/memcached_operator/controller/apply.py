@@ -28,7 +28,7 @@ from memcached_operator.controller.managed_fields import as_apply
 from memcached_operator.controller.plan import needs_living_owner, plan_child
 from memcached_operator.controller.views import Child, DeploymentView, MemcachedView
 from memcached_operator.controller.watches import CHILD_WATCHES
-from memcached_operator.errors import ConflictError, FencedError, NotFoundError, OperatorError
+from memcached_operator.errors import ConflictError, FencedError, NotFoundError, OperatorError, TerminalError
 from memcached_operator.gvr import DEPLOYMENTS, GVR, MEMCACHEDS, SERVICES
 from memcached_operator.resources.manifest import Manifest
 from memcached_operator.runtime.ports import Api
@@ -164,8 +164,30 @@ class Writer:
         # The uid makes this an update of that very object: applying to a name that was deleted meanwhile must not
         # create one from a decision about another.
         guarded = {**manifest, "metadata": {**manifest["metadata"], "uid": child.uid}}
-        raw = await self._api.apply(gvr, key.namespace, key.name, guarded)
+        try:
+            raw = await self._api.apply(gvr, key.namespace, key.name, guarded)
+        except TerminalError as refusal:
+            await self._replace_spec(gvr, key, action, refusal)
+            raw = await self._api.apply(gvr, key.namespace, key.name, guarded)
         self._remember(gvr, raw, manifest)
+
+    async def _replace_spec(self, gvr: GVR, key: Key, action: Apply, refusal: TerminalError) -> None:
+        """Last resort: clears the way when what others put beside our fields makes an invalid object.
+
+        A budget whose maxUnavailable somebody replaced by minAvailable cannot be applied to: it would end with both.
+        Raises the refusal of the apply where this is refused too: then what we want is invalid by itself.
+        """
+        spec = dict(action.manifest["spec"])
+        if isinstance(action.child, DeploymentView):
+            spec.setdefault("replicas", action.child.replicas)
+        patch = [
+            {"op": "replace", "path": "/metadata/uid", "value": action.child.uid},
+            {"op": "replace", "path": "/spec", "value": spec},
+        ]
+        try:
+            await self._api.patch(gvr, key.namespace, key.name, patch, content_type=JSON_PATCH)
+        except TerminalError:
+            raise refusal from None
 
     async def _own_by_apply(self, gvr: GVR, key: Key, child: Child) -> None:
         """Turn our `Update` entry in managedFields into `Apply`, as client-go's csaupgrade does.

@@ -32,8 +32,8 @@ from memcached_operator.runtime.ports import Api
 from memcached_operator.runtime.result import Result, done, requeue_after
 from memcached_operator.runtime.store import Key, Stores
 
-RECHECK_SECONDS = 60.0
-"""How soon something that no watch of ours shows is looked at again: a foreign object, an autoscaler."""
+RECHECK_SECONDS = 45.0
+"""How soon what no watch of ours shows is looked at again: a foreign object, an autoscaler. Promised: a minute."""
 
 
 class DriftMetrics(Protocol):

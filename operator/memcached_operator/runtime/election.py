@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 5.0
 RELEASE_SECONDS = 2.0
+TICK_SECONDS = 0.01  # timers are no finer than that
 GRACE_SECONDS = 60.0  # how late a step may be before the elector counts as standing still
 
 
@@ -267,7 +268,7 @@ class Elector:
         return max(0.0, sent + self.config.renew_every - self._clock())
 
     def _fence_if_late(self) -> None:
-        if self.state is Lead.LEADING and self._clock() >= self._deadline:
+        if self.state is Lead.LEADING and self._clock() > self._deadline - TICK_SECONDS:
             self.state = Lead.FENCED
             text = "lease %s was not renewed in time: no write leaves this process until it is ours again"
             log.error(text, self.config.name)
@@ -289,8 +290,9 @@ class Elector:
         left = self._seconds_left()
         if left > 0:
             await self._watch_until(left)
-            if not self._known or self._seconds_left() > 0:
-                return self._retry_pause()
+            left = self._seconds_left()
+            if not self._known or left > 0:  # the watch ended early: not in a hot loop
+                return min(max(left, TICK_SECONDS), self._retry_pause())
         return await self._acquire(self._take)
 
     async def _take(self, transitions: int) -> None:

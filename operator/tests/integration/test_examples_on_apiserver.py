@@ -453,7 +453,7 @@ def test_a_child_that_is_refused_is_tried_again_until_it_is_allowed(start_exampl
     # It serves, whatever else has failed; and from now on nothing wakes it but its own back-off.
     wait_available(example)
     wait_until(lambda: example.writes().count("patch services web 403"), 20, "three tries", until=lambda n: n >= 3)
-    wait_until(lambda: events(example, "Failed"), 20, "the event", until=lambda notes: "exceeded quota" in notes[0])
+    wait_until(lambda: events(example, "Failed"), 20, "the event", until=lambda notes: "exceeded quota" in str(notes))
     api.delete(f"{quotas}/no-services")
     settle(example)
     assert child(example, "services")

@@ -52,7 +52,9 @@ def test_a_process_is_alive_until_its_last_thread_has_ended() -> None:
 
 
 def test_a_stopped_process_is_alive(sleeper: "subprocess.Popen[bytes]") -> None:
+    assert not processes.is_stopped(sleeper.pid)
     assert processes.send(sleeper.pid, signal.SIGSTOP)
+    wait_until(lambda: processes.is_stopped(sleeper.pid), 10, "the process to stop")
     assert processes.is_alive(sleeper.pid)
 
 

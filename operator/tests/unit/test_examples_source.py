@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TUTORIAL = REPOSITORY / "docs" / "writing-a-controller.md"
@@ -72,11 +71,3 @@ def test_what_the_tutorial_and_the_manifests_name_exists() -> None:
     named = set(re.findall(r"\bexamples/[\w/]+\.(?:py|yaml)\b", text))
     assert [link for link in links if not (TUTORIAL.parent / link).exists()] == []
     assert [name for name in named if not (REPOSITORY / name).exists()] == []
-
-
-@pytest.mark.parametrize(
-    "path", sorted((REPOSITORY / "examples" / "manifests").rglob("*.yaml")), ids=lambda p: f"{p.parent.name}-{p.stem}"
-)
-def test_a_manifest_says_what_it_is(path: Path) -> None:
-    for body in yaml.safe_load_all(path.read_text()):
-        assert body["apiVersion"] and body["kind"] and body["metadata"]["name"]
