@@ -11,7 +11,7 @@ from controlplane import ControlPlaneError, binaries, paths
 from story import kept
 from story.chapters import chapters
 from story.opening import shown_path
-from story.rig import Rig, logs_folder
+from story.rig import Rig
 from story.screen import Screen
 from story.telling import Surroundings, tell
 
@@ -22,7 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; return 0, 1 when something that was claimed did not hold, 130 when it was interrupted."""
     arguments = _parser().parse_args(argv)
     screen = Screen()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
         with paths.locked(paths.home() / ".demo.lock", "waiting for the demo in another terminal to end ..."):
             return _stop(screen) if arguments.stop else _demo(screen, keep=arguments.keep)
@@ -35,17 +36,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _demo(screen: Screen, *, keep: bool) -> int:
     if kept.runs():
-        screen.failure(f"A demo was left running (KEEP=1). Stop it first: {kept.STOP}")
+        screen.failure("A demo was left running (KEEP=1). To stop it:")
+        screen.command(kept.STOP)
         return 1
     binaries.ensure()
-    shutil.rmtree(logs_folder(), ignore_errors=True)
-    logs_folder().mkdir(parents=True)
-    rig = Rig(logs_folder(), keep=keep)
+    logs = kept.logs_folder()
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    rig = Rig(logs, keep=keep)
     left_running = False
     try:
         good = _tell(screen, rig)
         if keep and rig.cluster is not None:
-            kept.remember(rig)
             left_running = True
             _explain(screen, rig)
     except KeyboardInterrupt:
@@ -54,7 +56,7 @@ def _demo(screen: Screen, *, keep: bool) -> int:
     finally:
         if not left_running:
             # A second Ctrl-C must not leave half of it behind; it takes a second.
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             rig.close()
     return 0 if good else 1

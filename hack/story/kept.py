@@ -1,20 +1,26 @@
-"""What KEEP=1 leaves running, and how it is stopped."""
+"""What a demo leaves behind: its folder, and with KEEP=1 a cluster and operators, until they are stopped."""
 
 import contextlib
 import json
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 from controlplane import ControlPlane, ControlPlaneError, processes
-from story.rig import CLUSTER, Rig, logs_folder
+from controlplane.paths import home
 
+CLUSTER = "demo"
 STOP = ".venv/bin/python hack/demo.py --stop"
 
 
-def remember(rig: Rig) -> None:
-    """Write down which operators are left running, so that `stop` finds them."""
-    living = [operator.pid for operator in rig.operators if operator.alive()]
-    _file().write_text(json.dumps({str(pid): processes.started_at(pid) for pid in living}))
+def logs_folder() -> Path:
+    """Return the folder of the operators' logs; each demo begins it anew."""
+    return home() / "demo"
+
+
+def remember(operators: Iterable[int]) -> None:
+    """Write down that the cluster and the operators with these pids are to stay, so that `stop` finds them."""
+    _file().write_text(json.dumps({str(pid): processes.started_at(pid) for pid in operators}))
 
 
 def runs() -> bool:

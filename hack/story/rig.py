@@ -3,8 +3,10 @@
 import os
 import re
 import shlex
+import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +16,9 @@ import yaml
 
 from controlplane import ControlPlane, OperatorProcess, Request, rbac
 from controlplane.api import object_path
-from controlplane.paths import REPOSITORY, home
+from controlplane.paths import REPOSITORY
+from story import kept
 
-CLUSTER = "demo"
 NAMESPACE = "default"
 OPERATOR_USER = "memcached-operator"
 OPERATOR_NAMESPACE = "memcached-operator-system"
@@ -38,11 +40,6 @@ _COLLECTIONS = {
 CHILDREN = ("Deployment", "Service", "PodDisruptionBudget", "Pod")
 
 Json = dict[str, Any]
-
-
-def logs_folder() -> Path:
-    """Return the folder of the operators' logs; each demo begins them anew."""
-    return home() / "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,9 @@ class Rig:
 
     def open(self) -> ControlPlane:
         """Start the cluster. Raises what ControlPlane.start raises."""
-        self.cluster = ControlPlane.start(CLUSTER, detached=self.keep)
+        if self.keep:
+            kept.remember([])
+        self.cluster = ControlPlane.start(kept.CLUSTER, detached=self.keep)
         return self.cluster
 
     def close(self) -> None:
@@ -127,14 +126,17 @@ class Rig:
 
     def start_operator(self, name: str) -> OperatorProcess:
         """Start an operator that calls itself `name`, and return at once."""
-        operator = OperatorProcess.start(
-            self.plane.user_kubeconfig(OPERATOR_USER),
-            *OPERATOR_FLAGS,
-            "--log-format=console",
-            env={"POD_NAME": name, "NO_COLOR": "1"},
-            log=self.logs / f"{name}.log",
-        )
+        with _hangup_ignored() if self.keep else nullcontext():
+            operator = OperatorProcess.start(
+                self.plane.user_kubeconfig(OPERATOR_USER),
+                *OPERATOR_FLAGS,
+                "--log-format=console",
+                env={"POD_NAME": name, "NO_COLOR": "1"},
+                log=self.logs / f"{name}.log",
+            )
         self.operators.append(operator)
+        if self.keep:
+            kept.remember(operator.pid for operator in self.operators)
         return operator
 
     def ends(self, operator: OperatorProcess) -> None:
@@ -272,6 +274,16 @@ def settled(memcached: Json) -> bool:
     """Tell whether the status says Ready, about the spec as it is now."""
     found = condition(memcached, "Ready")
     return found.get("status") == "True" and found.get("observedGeneration") == memcached["metadata"]["generation"]
+
+
+@contextmanager
+def _hangup_ignored() -> Iterator[None]:
+    """Let what is started in the block outlive the terminal: a signal that is ignored stays so in a child."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _serves(pod: Json) -> bool:

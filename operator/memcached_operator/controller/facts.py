@@ -90,17 +90,18 @@ def _is_settled(observed: Observed, size: int) -> bool:
 
 def _stage(observed: Observed, applied: Applied, size: int) -> Finding:
     """What a resource that is not settled is doing."""
-    deployment, pods = observed.deployment, len(observed.pods)
-    counts = f"{len(observed.ready_pods)} of {size} pods are ready"
+    name, deployment, pods = observed.memcached.name, observed.deployment, len(observed.pods)
+    counts = f"{len(observed.ready_pods)} of {max(size, pods)} pods are ready"
     if applied.waits:
         return Reason.CREATING, " ".join(wait.reason for wait in applied.waits)
-    if observed.service is None:
-        return Reason.CREATING, f"Service {observed.memcached.name} is being created"
-    if deployment is None or not deployment.observed_generation:
-        return Reason.CREATING, f"Deployment {observed.memcached.name} is being created; {counts}"
+    if observed.service is None or deployment is None:
+        return Reason.CREATING, f"{'Service' if observed.service is None else 'Deployment'} {name} is missing; {counts}"
+    if not deployment.observed_generation:
+        return Reason.CREATING, f"Deployment {name} is being created; {counts}"
     if _is_rolling(deployment, size):
-        halted = f"Deployment {deployment.name} is paused (kubectl rollout resume); " if deployment.paused else ""
-        return Reason.ROLLING_OUT, f"{halted}{deployment.updated} of {size} pods have the new template; {counts}"
+        halted = f"Deployment {name} is paused (kubectl rollout resume); " if deployment.paused else ""
+        old = deployment.current - deployment.updated
+        return Reason.ROLLING_OUT, f"{halted}{deployment.updated} of {size} pods are new, {old} old ones left; {counts}"
     if deployment.current != size or pods != size:
         return Reason.SCALING, f"{pods} of {size} pods exist; {counts}"
     return Reason.WAITING_FOR_PODS, counts

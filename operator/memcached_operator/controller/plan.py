@@ -107,7 +107,8 @@ def needs_living_owner(action: Create | Apply, memcached: MemcachedView) -> bool
     references = "ownerReferences" in action.manifest["metadata"]
     if isinstance(action, Apply):
         return references and action.child.controller_uid != memcached.uid
-    return not references and memcached.status not in (b"", b"{}")
+    held = names.DRAIN_FINALIZER in memcached.finalizers
+    return not references and not held and memcached.status != b"{}"
 
 
 def _conflict(kind: str, name: str) -> str:

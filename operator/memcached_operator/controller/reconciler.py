@@ -20,7 +20,7 @@ from memcached_operator.controller.errors import reason_of, worst
 from memcached_operator.controller.events import Occurrence, deeds, troubles
 from memcached_operator.controller.facts import assess
 from memcached_operator.controller.observe import Observed, observe, snapshot
-from memcached_operator.controller.pacing import StatusPacer
+from memcached_operator.controller.pacing import StatusPacer, meaning
 from memcached_operator.controller.plan import plan
 from memcached_operator.controller.status import compute_status
 from memcached_operator.controller.views import MemcachedView
@@ -103,8 +103,10 @@ class MemcachedReconciler:
         old = observed.memcached.status_json()
         wait = self._pacer.wait(key, old, status)
         # An error ends this pass with a back-off, or for good: a status that tells of it cannot wait for the next one.
-        told = any(reason_of(error) for _, error in (*observed.errors, *applied.errors))
-        if wait is None or (wait > 0 and not told):
+        news = any(reason_of(error) for _, error in (*observed.errors, *applied.errors)) and meaning(old) != meaning(
+            status
+        )
+        if wait is None or (wait > 0 and not news):
             return wait
         await self._write_status(observed.memcached, status)
         self._pacer.wrote(key, status)

@@ -7,7 +7,7 @@ import pytest
 import demo
 from controlplane import OperatorProcess
 from story import kept
-from story.rig import Rig, logs_folder
+from story.rig import Rig
 
 FOR_EVER = ("-c", "import signal; signal.pause()")
 
@@ -15,10 +15,11 @@ FOR_EVER = ("-c", "import signal; signal.pause()")
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     monkeypatch.setenv("CONTROLPLANE_HOME", str(tmp_path / "home"))
-    before = signal.getsignal(signal.SIGTERM)
-    logs_folder().mkdir(parents=True)
-    yield Rig(logs_folder(), keep=True)
-    signal.signal(signal.SIGTERM, before)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    kept.logs_folder().mkdir(parents=True)
+    yield Rig(kept.logs_folder(), keep=True)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def test_nothing_was_kept(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no demo was left running\n"
 
 
-def test_what_was_kept_is_stopped(operator: OperatorProcess, rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    kept.remember(rig)
+def test_what_was_kept_is_stopped(operator: OperatorProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.remember([operator.pid])
     assert kept.runs()
     assert demo.main(["--stop"]) == 0
     assert operator.wait(10) == -signal.SIGTERM
@@ -44,12 +45,10 @@ def test_what_was_kept_is_stopped(operator: OperatorProcess, rig: Rig, capsys: p
     assert "are stopped" in capsys.readouterr().out
 
 
-def test_no_second_demo_beside_a_kept_one(
-    operator: OperatorProcess, rig: Rig, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kept.remember(rig)
+def test_no_second_demo_beside_a_kept_one(operator: OperatorProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    kept.remember([operator.pid])
     assert demo.main([]) == 1
-    assert kept.STOP in capsys.readouterr().out.replace("\n    ", " ")
+    assert f"$ {kept.STOP}\n" in capsys.readouterr().out
     assert operator.alive()
 
 

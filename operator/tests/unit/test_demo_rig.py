@@ -1,10 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controlplane import Request
 from story.chapters import chapters
-from story.rig import Reaction, Rig, condition, endpoints, logs_folder, metric, reaction, settled, tally
+from story.rig import Reaction, Rig, condition, endpoints, metric, reaction, settled, tally
 from story.screen import Row, plain_table
 
 OPERATOR = "memcached-operator"
@@ -88,5 +89,5 @@ def test_a_status_about_an_older_spec_is_not_believed() -> None:
 
 
 def test_the_closing_table_fits_80_columns() -> None:
-    rows = [Row(step.title, step.shown, 123.4, "not run") for step in chapters(Rig(logs_folder()))]
+    rows = [Row(step.title, step.shown, 123.4, "not run") for step in chapters(Rig(Path("logs")))]
     assert max(map(len, plain_table(rows))) <= 80

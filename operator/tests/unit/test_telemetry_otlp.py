@@ -15,6 +15,17 @@ from memcached_operator.telemetry.metrics import Metrics
 from memcached_operator.telemetry.tracing import start_tracing
 
 
+@pytest.fixture(autouse=True)
+def _no_exporter_outlives_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One that goes on trying draws random pauses in its thread, which disturbs the property tests after it."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 class Collector(HTTPServer):
     """Takes OTLP over HTTP and keeps the bodies, by path."""
 

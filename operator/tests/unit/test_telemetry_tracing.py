@@ -6,12 +6,25 @@ import json
 import logging
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
 
 from memcached_operator.runtime import ports
 from memcached_operator.telemetry.logs import JsonFormatter
 from memcached_operator.telemetry.tracing import start_tracing
+
+
+@pytest.fixture(autouse=True)
+def _no_exporter_outlives_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One that goes on trying draws random pauses in its thread, which disturbs the property tests after it."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_the_machinery_can_use_it() -> None:
