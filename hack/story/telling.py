@@ -1,5 +1,6 @@
 """Running the steps of the story: what is typed, what is awaited, what is claimed and whether it held."""
 
+import contextlib
 import http.client
 import os
 import signal
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 PATIENCE = 60.0  # seconds; what is awaited takes milliseconds, on a busy machine seconds
 _POLL = 0.02
+_GLANCE = 0.2
 _UNREACHABLE = (OSError, http.client.HTTPException)
 
 
@@ -64,11 +66,20 @@ class Surroundings:
         return time.monotonic() - self.began
 
 
-def run(command: str, folder: Path, environment: dict[str, str], patience: float = PATIENCE + 30) -> Answer:
+def run(
+    command: str,
+    folder: Path,
+    environment: dict[str, str],
+    *,
+    patience: float = PATIENCE + 30,
+    give_up: Callable[[], str] = str,
+) -> Answer:
     """Run a command by the shell, in `folder`, and return what it printed on both streams.
 
-    Raises StepError when it takes longer than `patience` seconds. It is never left running, whatever is raised.
+    Raises StepError when it takes longer than `patience` seconds, and as soon as `give_up` returns a reason. It is
+    never left running, whatever is raised.
     """
+    deadline = time.monotonic() + patience
     with subprocess.Popen(
         ["sh", "-c", command],
         cwd=folder,
@@ -82,13 +93,19 @@ def run(command: str, folder: Path, environment: dict[str, str], patience: float
         process_group=0,
     ) as process:
         try:
-            text, _ = process.communicate(timeout=patience)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise StepError(f"the command did not end within {patience:g} s") from error
+            while True:
+                try:
+                    text, _ = process.communicate(timeout=_GLANCE)
+                    return Answer(text, process.returncode)
+                except subprocess.TimeoutExpired:
+                    if reason := give_up():
+                        raise StepError(reason) from None
+                    if time.monotonic() > deadline:
+                        raise StepError(f"the command did not end within {patience:g} s") from None
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):  # all of it has ended already
+                os.killpg(process.pid, signal.SIGKILL)
             raise
-    return Answer(text, process.returncode)
 
 
 class Scene:
@@ -121,7 +138,7 @@ class Scene:
         """
         self._screen.command(command)
         with self._screen.waiting("waiting for the answer"):
-            answer = run(command, self._around.folder, self._around.environment())
+            answer = run(command, self._around.folder, self._around.environment(), give_up=self._around.ailing)
         self._screen.answer(answer.text)
         if refused and answer.code == 0:
             raise StepError("the command should have been refused")
@@ -150,14 +167,18 @@ class Scene:
         """
 
         def observe_the_living() -> T:
-            if problem := self._around.ailing():
-                raise StepError(problem)
+            self.expect_living()
             return observe()
 
         with self._screen.waiting(f"waiting for {what}"):
             return wait_until(
                 observe_the_living, PATIENCE, what, until=until, interval=_POLL, tolerate=(ApiError, *_UNREACHABLE)
             )
+
+    def expect_living(self) -> None:
+        """Raise StepError when an operator has ended by itself."""
+        if problem := self._around.ailing():
+            raise StepError(problem)
 
     def claim(self, holds: object, text: str, found: object = "") -> None:
         """Tell what was proved. If it does not hold, the step has failed, `found` is told, and the step goes on."""
@@ -179,7 +200,10 @@ class Step:
 
 
 def tell(steps: Sequence[Step], surroundings: Surroundings) -> list[Row]:
-    """Run the steps one after the other and return the rows of the closing table. Raises nothing but interrupts."""
+    """Run the steps one after the other and return the rows of the closing table. Raises nothing but interrupts.
+
+    The rest is not run once a vital step broke off, or an operator has ended by itself.
+    """
     rows: list[Row] = []
     over = False
     for number, step in enumerate(steps, 1):
@@ -191,11 +215,10 @@ def tell(steps: Sequence[Step], surroundings: Surroundings) -> list[Row]:
         scene = Scene(surroundings)
         finished = _tell_one(step, scene, surroundings)
         if scene.failures:
-            for words in filter(None, (surroundings.ailing(), surroundings.where_to_look())):
-                surroundings.screen.failure(words)
+            surroundings.screen.failure(surroundings.where_to_look())
         verdict = "FAILED" if scene.failures else "ok"
         rows.append(Row(step.title, step.shown, time.monotonic() - began, verdict))
-        over = step.vital and not finished
+        over = bool(surroundings.ailing()) or (step.vital and not finished)
     return rows
 
 
@@ -203,6 +226,7 @@ def _tell_one(step: Step, scene: Scene, surroundings: Surroundings) -> bool:
     """Run one step and return whether it came to its end."""
     try:
         step.tell(scene)
+        scene.expect_living()
     except _EXPECTED as error:
         # What a program logged before it died may follow the first line.
         first, *more = str(error).splitlines() or [type(error).__name__]

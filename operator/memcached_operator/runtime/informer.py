@@ -1,8 +1,8 @@
 """An informer keeps a store true: list, then watch, and relist when the server has forgotten where we were.
 
-The list comes as a stream where the server can (WatchList, KEP-3157): no body to hold, and a bookmark says when it is
-complete. An API server on an old etcd answers 200 and then one ERROR event; then, and whenever the stream does not come
-to that bookmark, the next try is a LIST. Nothing that the API server does ends an informer: it backs off with jitter,
+The first list comes as a stream where the server can (WatchList, KEP-3157): no body to hold, and a bookmark says when it
+is complete. Servers that cannot refuse it, or answer 200 and then one ERROR event (on an old etcd); then, and whenever
+the stream does not come to that bookmark, the list is asked for page by page. Nothing that the API server does ends an informer: it backs off with jitter,
 for ever.
 """
 
@@ -132,7 +132,6 @@ class Informer:
         self._metrics = metrics
         self._clock = clock
         self._rng = rng
-        self._can_stream = True
         self._version = ""  # resume from here; empty: list first
         self._failures = 0  # in a row
         self._due_at = clock() + GRACE_SECONDS
@@ -169,7 +168,7 @@ class Informer:
 
     async def _follow(self) -> None:
         """One stream, and the list that it needs."""
-        if not self._version and (not self._can_stream or self._failures):
+        if not self._version and self._failures:
             self._version = await list_into(self._api, self._store, self._namespace, on_page=self._move)
             self._hear()
             self.synced.set()
@@ -193,17 +192,11 @@ class Informer:
         if self._store.watch.labels:
             query["labelSelector"] = self._store.watch.labels
         stream = self._api.watch(self.gvr, self._namespace, query=query, silence_seconds=SILENCE_SECONDS)
-        try:
-            async with aclosing(stream) as batches:
-                async for lines in batches:
-                    self._hear()
-                    for line in lines:
-                        listing = self._handle(_decode_event(line), listing)
-        except OperatorError as error:
-            if listing is not None and error.status in (400, 422):  # servers that cannot refuse the parameters
-                self._can_stream = False
-                log.info("the API server cannot stream lists of %s; they are asked for page by page", self.gvr.plural)
-            raise
+        async with aclosing(stream) as batches:
+            async for lines in batches:
+                self._hear()
+                for line in lines:
+                    listing = self._handle(_decode_event(line), listing)
         if listing is not None:
             raise TransientError(f"list {self.gvr.plural}: the stream ended before the list was complete")
 

@@ -163,7 +163,8 @@ class FakeApi:
     """An API server and the operator's client of it, in one."""
 
     def __init__(self, *, first_version: int = 95, streams_lists: bool | str = True) -> None:
-        """`streams_lists`: True, "refused" (422, before 1.32), or "broken" (200 and an ERROR event, on an old etcd)."""
+        """`streams_lists`: True, "refused" (422, before 1.32), "broken" (200 and an ERROR event, on an old etcd), or
+        "endless" (objects, and never the bookmark)."""
         self.fence: Callable[[], bool] = lambda: True
         self.requests: list[Request] = []
         self.refused: list[Request] = []
@@ -659,6 +660,8 @@ class FakeApi:
                 return stream
             for body in self._select(gvr, namespace, stream.labels):
                 stream.say("ADDED", body)
+            if self.streams_lists == "endless":
+                return stream
             meta = {"resourceVersion": str(self._version), "annotations": {"k8s.io/initial-events-end": "true"}}
             stream.say("BOOKMARK", {"metadata": meta})
             return stream

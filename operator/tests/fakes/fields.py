@@ -25,6 +25,7 @@ KEYS = {
     "ports": ("containerPort", "port"),  # of a container, of a Service: whichever there is
 }
 SETS = frozenset({"finalizers"})
+ATOMIC_MAPS = frozenset({"selector", "nodeSelector", "labelSelector", "namespaceSelector"})
 SYSTEM = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "name", "namespace"}
     | {"deletionTimestamp", "deletionGracePeriodSeconds"}
@@ -44,7 +45,7 @@ def leaves(body: JSONObject, *, status: bool = False) -> dict[Path, Any]:
 
 
 def _walk(value: Any, path: Path, name: str, found: dict[Path, Any]) -> None:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and value and name not in ATOMIC_MAPS:
         for key, inner in value.items():
             _walk(inner, (*path, f"f:{key}"), key, found)
     elif isinstance(value, list) and name in SETS:
@@ -168,7 +169,7 @@ def apply_fields(live: JSONObject, config: JSONObject, manager: str, time: str) 
 
 
 def _merge(live: Any, value: Any, name: str) -> Any:
-    if isinstance(value, dict) and isinstance(live, dict):
+    if isinstance(value, dict) and isinstance(live, dict) and name not in ATOMIC_MAPS:
         return {**live, **{key: _merge(live.get(key), inner, key) for key, inner in value.items()}}
     if isinstance(value, list) and isinstance(live, list):
         if name in SETS:

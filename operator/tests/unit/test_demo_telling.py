@@ -148,5 +148,20 @@ def test_waiting_ends_when_an_operator_has_ended(tmp_path: Path) -> None:
     def waits(scene: Scene) -> None:
         scene.until(lambda: False, "nothing")
 
+    assert stage.play(waits, good) == ["FAILED", "not run"]
+    assert stage.text.count("the operator with pid 7 has ended by itself") == 1
+
+
+def test_a_command_is_not_awaited_when_an_operator_has_ended(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ailing="the operator with pid 7 has ended by itself")
+
+    def waits(scene: Scene) -> None:
+        scene.show("sleep 600")
+
     assert stage.play(waits) == ["FAILED"]
     assert "the operator with pid 7 has ended by itself" in stage.text
+
+
+def test_an_operator_that_ended_fails_the_step_even_if_its_claims_hold(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ailing="the operator with pid 7 has ended by itself")
+    assert stage.play(good, good) == ["FAILED", "not run"]

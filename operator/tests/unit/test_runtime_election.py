@@ -402,12 +402,12 @@ def test_the_lease_of_a_former_life_is_waited_for() -> None:
 
 def test_the_holders_own_duration_counts() -> None:
     async def test(_: FakeApi, candidate: Callable[..., Candidate]) -> None:
-        a = candidate("a", duration=60.0, renew_deadline=40.0, renew_every=30.0)
+        a = candidate("a", duration=600.0, renew_deadline=400.0, renew_every=300.0)
         await settle()
         b = candidate("b")
         await seconds(1)
         await a.crash()
-        await seconds(55)
+        await seconds(595)
         assert not b.leads()
         assert not b.elector.stands_still()
         await seconds(5)

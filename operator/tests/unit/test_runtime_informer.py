@@ -11,7 +11,7 @@ from fake_api import FakeApi, Fault, Request
 from virtual_time import VirtualLoop, clock, run, settle
 
 from memcached_operator.errors import OperatorError, TransientError
-from memcached_operator.gvr import SERVICES
+from memcached_operator.gvr import PODS, SERVICES
 from memcached_operator.runtime.informer import Informer, list_into
 from memcached_operator.runtime.store import Key, Store, Watch, decode_unstructured
 
@@ -132,6 +132,22 @@ def test_a_stream_that_never_comes_to_its_bookmark_is_given_up_for_a_list() -> N
     play(test)
 
 
+@pytest.mark.parametrize("clean", (True, False))
+def test_half_a_list_is_no_list(clean: bool) -> None:  # noqa: FBT001 - a table
+    async def test(scene: Scene) -> None:
+        await seconds(2)
+        assert scene.take() == ["new a by list"]
+        assert not scene.informer.synced.is_set()
+        scene.api.remove(SERVICES, "ns", "a")
+        scene.api.add(SERVICES, service("b"))
+        scene.api.cut_watches(clean=clean)
+        await seconds(2)
+        assert scene.asked() == ["stream", "list", "watch"]
+        assert scene.is_true()
+
+    play(test, FakeApi(streams_lists="endless"))
+
+
 def test_a_watch_is_resumed_where_it_was_cut() -> None:
     async def test(scene: Scene) -> None:
         await seconds(2)
@@ -178,6 +194,24 @@ def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_hot_loop() -> None:
             await settle()
         door.cancel()
         assert len(scene.asked()) < 12
+
+    play(test)
+
+
+def test_events_move_it_on_too() -> None:
+    async def test(scene: Scene) -> None:
+        await seconds(2)
+        scene.api.edit(SERVICES, "ns", "a", {"spec": {"n": 1}})
+        await settle()
+        scene.api.compact()
+        scene.api.cut_watches()
+        await seconds(2)
+        scene.api.remove(SERVICES, "ns", "a")
+        await settle()
+        scene.api.compact()
+        scene.api.cut_watches()
+        await seconds(2)
+        assert scene.metrics.relists == []
 
     play(test)
 
@@ -275,8 +309,9 @@ def test_bookmarks_keep_a_quiet_watch_alive_and_move_it_on() -> None:
     async def test(scene: Scene) -> None:
         await settle()
         scene.asked()
-        for _ in range(60):
+        for number in range(60):
             await seconds(60)
+            scene.api.add(PODS, {"metadata": {"name": f"p{number}", "namespace": "ns"}})  # versions are of all kinds
             scene.api.bookmark()
         await settle()
         assert scene.asked() == []
