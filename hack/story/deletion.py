@@ -2,8 +2,8 @@
 
 import shlex
 
-from story.opening import SAMPLE
-from story.rig import Rig, condition, settled
+from story.opening import SAMPLE, serving
+from story.rig import Rig, condition
 from story.telling import Scene
 
 ORPHAN = "memcached-orphan"
@@ -23,7 +23,7 @@ def delete(rig: Rig, scene: Scene) -> None:
 
 def orphan(rig: Rig, scene: Scene) -> None:
     """Orphan: the children serve on, and a new Memcached of the name adopts them."""
-    pods, addresses, children = rig.ready_pods(ORPHAN), rig.endpoints(ORPHAN), rig.children(ORPHAN)
+    addresses, pods, children = serving(rig, scene, ORPHAN), rig.ready_pods(ORPHAN), rig.children(ORPHAN)
     scene.act(f"kubectl delete memcached {ORPHAN}")
     scene.show(f"kubectl get deploy,svc,pdb,pods -l memcached_cr={ORPHAN} -o name")
     owned = [
@@ -54,20 +54,20 @@ def drain(rig: Rig, scene: Scene) -> None:
     """Drain: clients lose the endpoints first, and the pods stop later."""
     patch = f'{{"spec":{{"drainSeconds":{DRAIN_SECONDS}}}}}'
     scene.act(f"kubectl patch mc {DRAIN} -p {shlex.quote(patch)} --type=merge")
-    scene.until(lambda: settled(rig.get("Memcached", DRAIN)), "the operator to have seen it")
+    serving(rig, scene, DRAIN)
     pods = rig.ready_pods(DRAIN)
     scene.act(f"kubectl delete memcached {DRAIN} --wait=false")
     scene.until(lambda: rig.endpoints(DRAIN), "the endpoints to be empty", until=lambda left: not left)
     empty = scene.since_act
-    serving = rig.ready_pods(DRAIN)
+    running = rig.ready_pods(DRAIN)
     scene.until(lambda: condition(rig.get("Memcached", DRAIN), "Ready")["status"] == "False", "the status")
     scene.show(f"kubectl get memcached {DRAIN}")
     scene.show(f"kubectl get endpointslices -l memcached_cr={DRAIN}")
     scene.show(f"kubectl get pods -l memcached_cr={DRAIN}")
     scene.claim(
-        empty < 2 and serving == pods and len(pods) == 2,
+        empty < DRAIN_SECONDS and running == pods and len(pods) == 2,
         f"After {empty:.1f} s no client is sent there any more; the pods run on for those that are connected.",
-        f"{len(serving)} of {len(pods)} pods",
+        f"{len(running)} of {len(pods)} pods",
     )
     scene.until(
         lambda: rig.ready_pods(DRAIN),

@@ -2,7 +2,7 @@
 
 import time
 
-from story.opening import SAMPLE, leading, start
+from story.opening import SAMPLE, leading, serving, start
 from story.rig import LEASE_SECONDS, OPERATOR_NAMESPACE, Rig, metric, settled, tally
 from story.telling import Scene
 
@@ -17,15 +17,14 @@ def restart(rig: Rig, scene: Scene) -> None:
     scene.show("kubectl get memcached")
     names = rig.names()
     scene.until(lambda: rig.rested(mark), "the operator to rest")
-    serving = {name: rig.endpoints(name) for name in names}
+    addresses = {name: serving(rig, scene, name) for name in names}
     old = leading(rig)
     mark = rig.mark()
     rig.ends(old)
     scene.act(f"kill -9 {old.pid}")
     old.wait(10)
-    killed = scene.since_act
     scene.claim(
-        killed < 10 and serving == {name: rig.endpoints(name) for name in names},
+        addresses == {name: rig.endpoints(name) for name in names},
         "Nobody steers now, and no client notices: the addresses are the same.",
     )
     new = start(rig, scene, "operator-2")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from controlplane import OperatorProcess
+from controlplane import NotYet, OperatorProcess
 from controlplane.paths import REPOSITORY
-from story.rig import OPERATOR_FLAGS, OPERATOR_NAMESPACE, Rig, settled, tally
+from story.rig import OPERATOR_FLAGS, OPERATOR_NAMESPACE, Rig, hosts, settled, tally
 from story.telling import Scene, StepError
 
 SAMPLE = "memcached-sample"
@@ -58,6 +58,7 @@ def create(rig: Rig, scene: Scene) -> None:
     scene.show("kubectl get memcached")
     scene.show(f"kubectl get deploy,svc,pdb,pods -l memcached_cr={SAMPLE} -o name")
     scene.show(f"kubectl get memcached {SAMPLE} -o jsonpath='{{.status.nodes}}{{\"\\n\"}}'")
+    serving(rig, scene, SAMPLE)
     memcached = rig.get("Memcached", SAMPLE)
     pods = sorted(pod["metadata"]["name"] for pod in rig.of("Pod", SAMPLE))
     scene.claim(
@@ -66,7 +67,7 @@ def create(rig: Rig, scene: Scene) -> None:
         memcached.get("status"),
     )
     scene.claim(
-        memcached["status"]["nodes"] == pods and rig.endpoints(SAMPLE) == _hosts(memcached),
+        memcached["status"]["nodes"] == pods and rig.endpoints(SAMPLE) == hosts(memcached),
         "status.nodes names the pods, and the Service leads to the addresses in status.serverList.",
         f"{pods} {rig.endpoints(SAMPLE)}",
     )
@@ -116,6 +117,24 @@ def start(rig: Rig, scene: Scene, name: str) -> OperatorProcess:
     return started
 
 
+def serving(rig: Rig, scene: Scene, name: str) -> list[str]:
+    """Return the addresses of a Memcached when it is Ready and its Service leads to all of them.
+
+    The latter is Kubernetes' own work, and may come a moment after the pods are ready.
+    """
+
+    def addresses() -> list[str]:
+        memcached = rig.get("Memcached", name)
+        if not settled(memcached):
+            raise NotYet("it is not Ready")
+        found = rig.endpoints(name)
+        if found != hosts(memcached):
+            raise NotYet(f"the Service leads to {found}, the pods have {hosts(memcached)}")
+        return found
+
+    return scene.until(addresses, f"the Service of {name}")
+
+
 def shown_path(path: Path) -> Path:
     """Return the path as a person in the repository would type it."""
     return path.relative_to(REPOSITORY) if path.is_relative_to(REPOSITORY) else path
@@ -127,9 +146,3 @@ def leading(rig: Rig) -> OperatorProcess:
     if not living:
         raise StepError("no operator runs")
     return living[-1]
-
-
-def _hosts(memcached: dict[str, object]) -> list[str]:
-    status = memcached["status"]
-    servers = status["serverList"] if isinstance(status, dict) else []
-    return sorted(str(server).removesuffix(":11211") for server in servers)

@@ -1,6 +1,8 @@
 """What goes wrong from outside: children that somebody changes, specs that make no sense, an image that is missing."""
 
-from story.opening import SAMPLE
+from functools import partial
+
+from story.opening import SAMPLE, serving
 from story.rig import Mark, Reaction, Rig, condition, settled
 from story.telling import Scene
 
@@ -61,7 +63,7 @@ def refusal(rig: Rig, scene: Scene) -> None:
 
 def broken_image(rig: Rig, scene: Scene) -> None:
     """Roll out an image that cannot be pulled: the cache serves on, and the status says what is wrong."""
-    serving = rig.endpoints(SAMPLE)
+    addresses = serving(rig, scene, SAMPLE)
     scene.act(f"""{_PATCH}'{{"spec":{{"image":"memcached:does-not-exist"}}}}'""")
     scene.show(f"kubectl wait --for=condition=Degraded memcached/{SAMPLE} --timeout=60s")
     took = scene.since_act
@@ -76,14 +78,14 @@ def broken_image(rig: Rig, scene: Scene) -> None:
         said,
     )
     scene.claim(
-        condition(memcached, "Available").get("status") == "True" and rig.endpoints(SAMPLE) == serving,
+        condition(memcached, "Available").get("status") == "True" and rig.endpoints(SAMPLE) == addresses,
         "The three old pods serve on: the roll-out waits for a new one to be ready.",
         rig.endpoints(SAMPLE),
     )
     scene.act(f"""kubectl patch mc {SAMPLE} -p '{{"spec":{{"image":null}}}}' --type=merge""")
     scene.show(f"kubectl wait --for=condition=Ready memcached/{SAMPLE} --timeout=60s")
     scene.claim(
-        settled(rig.get("Memcached", SAMPLE)) and rig.endpoints(SAMPLE) == serving,
+        settled(rig.get("Memcached", SAMPLE)) and rig.endpoints(SAMPLE) == addresses,
         f"Taken back: Ready {scene.since_act:.1f} s later, with the same pods.",
     )
 
@@ -91,8 +93,10 @@ def broken_image(rig: Rig, scene: Scene) -> None:
 def told(rig: Rig, scene: Scene) -> None:
     """Show conditions and events as kubectl prints them."""
     scene.show(f"kubectl describe memcached {SAMPLE} | sed -n '/Conditions:/,/Degraded/p'")
+    for reason in _TOLD:
+        scene.until(partial(rig.events, SAMPLE, reason), f"the event {reason}")
     answer = scene.show(f"kubectl events --for memcached/{SAMPLE}").text
-    untold = [reason for reason in _TOLD if reason not in answer or not rig.events(SAMPLE, reason)]
+    untold = [reason for reason in _TOLD if reason not in answer]
     scene.claim(not untold, "All that happened so far can be read from the events.", f"no event {untold}")
 
 

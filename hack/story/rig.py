@@ -286,6 +286,12 @@ def _hangup_ignored() -> Iterator[None]:
         signal.signal(signal.SIGHUP, before)
 
 
+def hosts(memcached: Json) -> list[str]:
+    """Return the addresses in status.serverList without the port, sorted."""
+    servers: list[str] = memcached.get("status", {}).get("serverList", [])
+    return sorted(server.removesuffix(":11211").strip("[]") for server in servers)
+
+
 def _serves(pod: Json) -> bool:
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions", []))
     return ready and "deletionTimestamp" not in pod["metadata"]

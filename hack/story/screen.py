@@ -134,7 +134,13 @@ class Screen:
         """Print text wrapped between words, hanging behind `mark`; only the mark is coloured if there is one."""
         indent = len(mark) + 1 if mark else 0
         hang = indent + _hang(text)
-        lines = textwrap.wrap(text, min(self.width, _WIDEST), initial_indent=" " * indent, subsequent_indent=" " * hang)
+        lines = textwrap.wrap(
+            text,
+            min(self.width, _WIDEST),
+            initial_indent=" " * indent,
+            subsequent_indent=" " * hang,
+            break_on_hyphens=False,
+        )
         for number, line in enumerate(lines):
             if number or not mark:
                 self._console.print(Text(line, style if not mark else ""), soft_wrap=True)

@@ -35,11 +35,12 @@ def plan(memcached: Memcached, desired: Sequence[Manifest], observed: Observed) 
     """
     drains = memcached.spec.deletion_policy is DeletionPolicy.DRAIN
     hold: tuple[Action, ...] = (Hold("deletionPolicy is Drain"),) if drains and not observed.held else ()
+    actions = plan_children(desired, observed)
     if memcached.spec.paused:
-        return Plan(hold)
+        return Plan((*hold, *(action for action in actions if isinstance(action, Conflict))))
     policy = memcached.spec.deletion_policy.value
     release: tuple[Action, ...] = (Release(f"deletionPolicy is {policy}"),) if observed.held and not drains else ()
-    return Plan((*hold, *plan_children(desired, observed), *release))
+    return Plan((*hold, *actions, *release))
 
 
 def plan_children(desired: Sequence[Manifest], observed: Observed) -> tuple[Action, ...]:
@@ -52,7 +53,7 @@ def plan_children(desired: Sequence[Manifest], observed: Observed) -> tuple[Acti
         actions.extend(plan_child(manifest, child, observed.memcached, autoscaled=autoscaled))
     for kind, child in observed.children.items():
         if kind not in wanted and not child.deleting and is_ours(child, observed.memcached.uid):
-            actions.append(Delete(kind, child, "not wanted any more"))
+            actions.append(Delete(kind, child, "no longer wanted"))
     return tuple(actions)
 
 
@@ -80,7 +81,7 @@ def plan_child(
 def plan_removal(observed: Observed) -> tuple[Action, ...]:
     """Deletes what is ours: the budget first, so that it does not stand in the way, and the Deployment last."""
     return tuple(
-        Delete(kind, child, f"Memcached {observed.memcached.name} is deleted")
+        Delete(kind, child, "the cache is deleted")
         for kind in (PODDISRUPTIONBUDGETS.kind, SERVICES.kind, DEPLOYMENTS.kind)
         if (child := observed.children.get(kind)) is not None
         and not child.deleting

@@ -115,9 +115,9 @@ def _load(kubeconfig: str | None) -> Configuration:
         else:
             # A loop of its own: the caller is in a thread, and an exec plug-in is a child process.
             asyncio.run(asyncio.wait_for(_load_kubeconfig(kubeconfig, configuration), LOAD_SECONDS))
-    except (config.ConfigException, OSError, TimeoutError) as error:
+    except Exception as error:  # half a file makes the official client raise anything, from YAML's errors to KeyError
         where = kubeconfig or "~/.kube/config (and no service account is mounted)"
-        words = str(error) or f"no answer in {LOAD_SECONDS:.0f} s"
+        words = f"no answer in {LOAD_SECONDS:.0f} s" if isinstance(error, TimeoutError) else str(error) or repr(error)
         text = f"no usable cluster credentials in {where}: {words}. Set KUBECONFIG or --kubeconfig."
         raise OperatorError(text) from error
     return configuration

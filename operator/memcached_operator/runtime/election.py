@@ -9,8 +9,8 @@ the
   nothing when it wakes.
 - After an outage the Lease is taken again only if nobody held it since (the PUT is guarded by the resourceVersion); if
   another identity did, it is lost for good and the process must end.
-- A Lease that vanishes, or whose holder is cleared by hand, is free only when its last holder's time is up: it may
-not know yet.
+- A Lease that vanishes, or whose holder is cleared by hand, is free a whole duration later: its holder may not know
+yet.
 - On stop the Lease is released, and standbys watch it: a hand-over takes milliseconds.
 
 One gap is left open on purpose: a replica that starts while the Lease of a living leader has just been deleted, and
@@ -229,7 +229,6 @@ class Elector:
             await self._look()
         except NotFoundError:
             return await self._recreate()
-        self._missing_since = None
         spec = self._lease.spec
         holder, term = spec.holderIdentity or "", (self._uid(), spec.leaseTransitions or 0)
         if holder != self.config.identity and (holder or term != self._term):
@@ -242,20 +241,13 @@ class Elector:
         return self._extend(sent)
 
     async def _recreate(self) -> float:
-        """The Lease was deleted. Before the deadline nobody else can lead; past it, somebody may whose Lease that was.
-
-        Whoever leads makes it anew, or is fenced, within its duration.
-        """
-        now = self._clock()
-        if self.state is Lead.FENCED:
-            if self._missing_since is None:
-                self._missing_since = now
-            if now < self._missing_since + self.config.duration:
-                return self._retry_pause()
+        """The Lease was deleted. Before the deadline it can only have been ours; past it, perhaps somebody else's."""
+        if self.state is Lead.FENCED and not self._missing_for_long():
+            return self._retry_pause()
+        sent = self._clock()
         await self._create(self._term[1])
         self._term = (self._uid(), self._term[1])
-        self._missing_since = None
-        return self._extend(now)
+        return self._extend(sent)
 
     def _extend(self, sent: float) -> float:
         """A renewal that was sent at `sent` is in the Lease."""
@@ -284,8 +276,8 @@ class Elector:
             try:
                 await self._look()
             except NotFoundError:
-                if (left := self._seconds_left()) > 0:  # deleted, and its holder may not know yet
-                    return min(left, self._retry_pause())
+                if self._uid() and not self._missing_for_long():  # its holder may not know yet
+                    return self._retry_pause()
                 return await self._acquire(self._create)
         left = self._seconds_left()
         if left > 0:
@@ -369,7 +361,13 @@ class Elector:
     # The Lease
 
     async def _look(self) -> None:
-        raw = await self._api.get(LEASES, self.config.namespace, self.config.name, timeout=REQUEST_SECONDS)
+        try:
+            raw = await self._api.get(LEASES, self.config.namespace, self.config.name, timeout=REQUEST_SECONDS)
+        except NotFoundError:
+            raise
+        except OperatorError:
+            self._missing_since = None  # it may have been there meanwhile
+            raise
         self._saw(_decode_lease(raw))
 
     def _saw(self, lease: _Lease) -> None:
@@ -381,8 +379,19 @@ class Elector:
                 log.info("lease %s is held by %s", self.config.name, new.holderIdentity)
         self._lease = lease
         self._known = True
+        self._missing_since = None
         if self._unsure and new.holderIdentity != self.config.identity:
             self._unsure = False
+
+    def _missing_for_long(self) -> bool:
+        """Whether the Lease is away for so long that whoever held it has made it anew, or is fenced.
+
+        It is no help that we saw it run out: it may have been renewed, or taken, while we could not look.
+        """
+        now = self._clock()
+        if self._missing_since is None:
+            self._missing_since = now
+        return now >= self._missing_since + max(self.config.duration, self._lease.spec.leaseDurationSeconds or 0)
 
     def _uid(self) -> str:
         return str(self._lease.metadata.get("uid", ""))

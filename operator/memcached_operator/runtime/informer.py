@@ -1,9 +1,9 @@
 """An informer keeps a store true: list, then watch, and relist when the server has forgotten where we were.
 
-The first list comes as a stream where the server can (WatchList, KEP-3157): no body to hold, and a bookmark says when it
-is complete. Servers that cannot refuse it, or answer 200 and then one ERROR event (on an old etcd); then, and whenever
-the stream does not come to that bookmark, the list is asked for page by page. Nothing that the API server does ends an informer: it backs off with jitter,
-for ever.
+The first list comes as a stream where the server can (WatchList, KEP-3157): no body to hold, and a bookmark says when
+it is complete. Servers that cannot refuse it, or answer 200 and then one ERROR event (on an old etcd); then, and
+whenever the stream does not come to that bookmark, the list is asked for page by page. Nothing that the API server
+does ends an informer: it backs off with jitter, for ever.
 """
 
 from __future__ import annotations
@@ -142,6 +142,10 @@ class Informer:
     def gvr(self) -> GVR:
         """The kind it watches."""
         return self._store.watch.gvr
+
+    def age(self) -> float:
+        """Seconds since the watch was last heard."""
+        return self._clock() - self.heard_at
 
     def stands_still(self) -> bool:
         """Whether it neither heard, asked nor tried again for longer than any of that takes.

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import kopf
@@ -113,6 +113,22 @@ def _settings(selectors: Sequence[tuple[GVR, str]]) -> kopf.OperatorSettings:
         if labels:
             settings.watching.label_selectors[gvr.group, gvr.version, gvr.plural] = labels
     return settings
+
+
+class Source(Protocol):
+    """Where primary resources come from."""
+
+    async def run(self) -> None:
+        """Delivers until it is cancelled."""
+        ...
+
+    def missing_watchers(self) -> list[str]:
+        """Kinds to which it is deaf."""
+        ...
+
+    def stop(self) -> None:
+        """Begin anew."""
+        ...
 
 
 class KopfSource:

@@ -17,10 +17,10 @@ from typing import Any
 from memcached_operator.errors import OperatorError
 from memcached_operator.gvr import GVR
 from memcached_operator.runtime.controller import Controller, run_workers
-from memcached_operator.runtime.election import Elector, Lead, LeaseConfig
+from memcached_operator.runtime.election import Elector, Lead, LeaseConfig, steady_clock
 from memcached_operator.runtime.events import Recorder
 from memcached_operator.runtime.informer import Informer, list_into
-from memcached_operator.runtime.kopf_source import KopfSource, OpenSession
+from memcached_operator.runtime.kopf_source import KopfSource, OpenSession, Source
 from memcached_operator.runtime.ports import Api, Metrics, Tracer
 from memcached_operator.runtime.store import Store
 
@@ -47,6 +47,8 @@ class Manager:
         lease: LeaseConfig | None = None,
         namespaces: Sequence[str] = (),
         resync_seconds: float = 600.0,
+        make_source: Callable[..., Source] = KopfSource,
+        clock: Callable[[], float] = steady_clock,
     ) -> None:
         self._api = api
         self._open_session = open_session
@@ -55,6 +57,7 @@ class Manager:
         self._recorder = recorder
         self._namespaces = tuple(namespaces) or ("",)
         self._resync_seconds = resync_seconds
+        self._make_source = make_source
         self._controllers: list[Controller] = []
         self._informers: list[Informer] = []
         self._primaries_listed = asyncio.Event()
@@ -62,11 +65,17 @@ class Manager:
         self._leading = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # these never end while the process lives
         self._workers: asyncio.Task[None] | None = None
-        self._kopf: KopfSource | None = None
         self._lag = 0.0
         self.synced = asyncio.Event()
         self.elector = (
-            Elector(api, lease, on_started=self._leading.set, on_fenced=self._fence, on_regained=self._leading.set)
+            Elector(
+                api,
+                lease,
+                on_started=self._leading.set,
+                on_fenced=self._fence,
+                on_regained=self._leading.set,
+                clock=clock,
+            )
             if lease
             else None
         )
@@ -148,13 +157,14 @@ class Manager:
         await _end(list(self._tasks.values()))
 
     def _make_sources(self) -> None:
+        loop = asyncio.get_running_loop()
         for controller in self._controllers:
             for store in controller.owned:
                 for namespace in self._namespaces:
-                    informer = Informer(self._api, store, namespace, self._metrics)
+                    informer = Informer(self._api, store, namespace, self._metrics, clock=loop.time)
                     self._informers.append(informer)
                     self._start(f"informer {controller.name} {store.watch.gvr.plural} {namespace}", informer.run())
-        self._kopf = KopfSource(
+        kopf = self._make_source(
             [(c.primary.watch.gvr, c.primary.watch.labels) for c in self._controllers],
             [namespace for namespace in self._namespaces if namespace],
             open_session=self._open_session,
@@ -163,10 +173,10 @@ class Manager:
             on_listed=self._kopf_listed.set,
             on_restart=self._metrics.kopf_restarted,
         )
-        self._start("kopf", self._kopf.run())
+        self._start("kopf", kopf.run())
         self._start("kopf lists", self._follow_kopf_lists())
         self._start("events", self._recorder.run())
-        self._start("watchdog", self._watch_over(self._kopf))
+        self._start("watchdog", self._watch_over(kopf))
         self._start("resync", self._resync_for_ever())
 
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -297,7 +307,7 @@ class Manager:
 
     # Watchdog
 
-    async def _watch_over(self, kopf: KopfSource) -> None:
+    async def _watch_over(self, kopf: Source) -> None:
         """Restarts kopf when it is alive but deaf; measures how late the loop is."""
         loop = asyncio.get_running_loop()
         deaf_since: float | None = None
@@ -320,7 +330,7 @@ class Manager:
         gauges: dict[str, Callable[[], dict[str, float]]] = {
             "workqueue_depth": lambda: {c.name: float(len(c.queue)) for c in controllers},
             "informer_objects": lambda: {g.plural: float(len(s)) for c in controllers for g, s in c.stores.items()},
-            "informer_last_event_age_seconds": lambda: {i.gvr.plural: time.monotonic() - i.heard_at for i in informers},
+            "informer_last_event_age_seconds": lambda: {i.gvr.plural: i.age() for i in informers},
             "leader": lambda: {"": 1.0 if self.may_write() else 0.0},
             "event_loop_lag_seconds": lambda: {"main": self._lag},
         }

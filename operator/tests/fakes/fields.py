@@ -158,7 +158,8 @@ def apply_fields(live: JSONObject, config: JSONObject, manager: str, time: str) 
         if _identity(entry) != who:
             others |= _from_v1(entry["fieldsV1"])
     for path in sorted(mine - set(wanted) - others, key=len, reverse=True):
-        _remove(live, path)
+        if not _is_part_of_a_key(path):
+            _remove(live, path)
     before = leaves(live)
     for key, value in config.items():
         live[key] = _merge(live.get(key), value, key)
@@ -166,6 +167,11 @@ def apply_fields(live: JSONObject, config: JSONObject, manager: str, time: str) 
     _disown(live, changed, who)
     _own(live, who, set(wanted), time)
     return live
+
+
+def _is_part_of_a_key(path: Path) -> bool:
+    """It goes with its item, and not before: the item is found by it."""
+    return path[-2:-1] != () and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
 
 
 def _merge(live: Any, value: Any, name: str) -> Any:

@@ -1,7 +1,7 @@
 """A reconciler over the fake API server, with its time, and with the parts of Kubernetes that answer to what it writes.
 
-No watch runs: `reconcile` first puts what a watch would have told into the stores. So a test says what the cluster looks
-like, lets one pass happen, and reads off every write, every event and the status, exactly.
+No watch runs: `reconcile` first puts what a watch would have told into the stores. So a test says what the cluster
+looks like, lets one pass happen, and reads off every write, every event and the status, exactly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import datetime
 import hashlib
 import json
-from typing import Any
+from typing import Any, Self
 
 from fake_api import FakeApi, selects
 
@@ -30,7 +30,7 @@ KEY = Key(NAMESPACE, NAME)
 REPLICASETS = GVR("apps", "v1", "replicasets", "ReplicaSet")
 CHILDREN = (SERVICES, DEPLOYMENTS, PODDISRUPTIONBUDGETS)
 START = datetime.datetime(2025, 6, 1, 12, tzinfo=datetime.UTC)
-PATIENCE = 10.0
+PATIENCE = 1.0
 """A pass that asks for another one sooner than this (s) gets it; later is for the test to decide."""
 
 
@@ -49,6 +49,16 @@ class World:
         self._told = 0
         self.restart()
 
+    @classmethod
+    async def with_cache(cls, size: int = 2, **spec: Any) -> Self:
+        """A world with a cache that is ready, and whose story so far is told."""
+        world = cls()
+        world.create(size=size, **spec)
+        await world.live()
+        world.take_writes()
+        world.take_events()
+        return world
+
     # What people do
 
     def create(self, *, metadata: JSONObject | None = None, **spec: Any) -> JSONObject:
@@ -59,6 +69,10 @@ class World:
     def change(self, **spec: Any) -> None:
         """Fields of its spec; None removes one."""
         self.api.edit(MEMCACHEDS, NAMESPACE, NAME, {"spec": spec})
+
+    def replace(self, spec: JSONObject) -> None:
+        """Its whole spec: what is not in the new one is removed."""
+        self.change(**{**dict.fromkeys(self.object(MEMCACHEDS)["spec"]), **spec})
 
     def delete(self) -> None:
         """The Memcached."""
@@ -93,6 +107,18 @@ class World:
     def verdicts(self) -> list[str]:
         """`Ready=True/AllReady` and so on."""
         return [f"{c['type']}={c['status']}/{c['reason']}" for c in self.status().get("conditions", [])]
+
+    def picture(self) -> list[Any]:
+        """What has to be the same whatever came before: the children, the finalizers, and all of the status but times."""
+        children = [self.api.object(gvr, NAMESPACE, NAME) for gvr in CHILDREN]
+        shown: list[Any] = [(child["spec"], child["metadata"]["labels"]) for child in children if child]
+        status = dict(self.status(), observedGeneration=None)
+        changing = ("lastTransitionTime", "observedGeneration")
+        status["conditions"] = [
+            {key: value for key, value in condition.items() if key not in changing}
+            for condition in status["conditions"]
+        ]
+        return [*shown, self.object(MEMCACHEDS)["metadata"].get("finalizers", []), status]
 
     # What the operator does
 

@@ -57,6 +57,7 @@ async def meddle(api: FakeApi, script: list[tuple[str, float]]) -> None:
                     api.cut_watches(LEASES)
                 case "delete":
                     api.remove(LEASES, "ns", "operator")
+                    await asyncio.sleep(16.0)  # nobody deletes it again as soon as it comes back
                 case "clear":
                     api.edit(LEASES, "ns", "operator", {"spec": {"holderIdentity": ""}})
                 case "compact":

@@ -13,16 +13,6 @@ EVERY_CHILD = pytest.mark.parametrize("gvr", (SERVICES, DEPLOYMENTS, PODDISRUPTI
 KINDS = ["Service", "Deployment", "PodDisruptionBudget"]
 
 
-async def cache(size: int = 2, **spec: Any) -> World:
-    """A world with a cache that is ready, and whose first story is told."""
-    world = World()
-    world.create(size=size, **spec)
-    await world.live()
-    world.take_writes()
-    world.take_events()
-    return world
-
-
 async def test_a_new_cache_costs_one_post_a_child_one_event_and_at_most_two_statuses() -> None:
     world = World()
     world.create(size=2)
@@ -41,11 +31,11 @@ async def test_a_new_cache_costs_one_post_a_child_one_event_and_at_most_two_stat
 
 @pytest.mark.parametrize(("size", "kinds"), ((0, KINDS[:2]), (1, KINDS[:2]), (2, KINDS)))
 async def test_a_budget_is_for_two_pods_or_more(size: int, kinds: list[str]) -> None:
-    assert (await cache(size)).children() == kinds
+    assert (await World.with_cache(size)).children() == kinds
 
 
 async def test_a_change_of_size_is_one_write_to_scale_and_one_event() -> None:
-    world = await cache(2)
+    world = await World.with_cache(2)
     world.change(size=5)
     await world.live()
     assert world.take_writes() == ["patch deployments/scale", "patch memcacheds/status", "patch memcacheds/status"]
@@ -54,7 +44,7 @@ async def test_a_change_of_size_is_one_write_to_scale_and_one_event() -> None:
 
 
 async def test_the_budget_comes_at_two_and_goes_at_one() -> None:
-    world = await cache(1)
+    world = await World.with_cache(1)
     world.change(size=2)
     await world.rest()
     assert world.take_writes()[:2] == ["patch deployments/scale", "create poddisruptionbudgets"]
@@ -67,12 +57,12 @@ async def test_the_budget_comes_at_two_and_goes_at_one() -> None:
     await world.rest()
     assert world.take_writes()[:2] == ["patch deployments/scale", "delete poddisruptionbudgets"]
     assert world.take_events() == [
-        "Normal Scaled: Scaled Deployment cache: replicas 2 -> 1. Deleted PodDisruptionBudget cache: not wanted any more"
+        "Normal Scaled: Scaled Deployment cache: replicas 2 -> 1. Deleted PodDisruptionBudget cache: no longer wanted"
     ]
 
 
 async def test_the_first_change_takes_our_fields_over_and_the_next_is_one_write() -> None:
-    world = await cache()
+    world = await World.with_cache()
     world.change(nodeSelector={"disk": "ssd"})
     await world.rest()
     assert world.take_writes()[:2] == ["patch deployments", "patch deployments"]
@@ -80,12 +70,12 @@ async def test_the_first_change_takes_our_fields_over_and_the_next_is_one_write(
     await world.live()
     assert world.take_writes()[0] == "patch deployments"
     assert "nodeSelector" not in world.object(DEPLOYMENTS)["spec"]["template"]["spec"]
-    assert await world.live()
+    await world.live()
     assert world.take_writes() == []
 
 
 async def test_what_left_the_spec_while_the_operator_was_down_leaves_the_child() -> None:
-    world = await cache(tolerations=[{"operator": "Exists"}], podAnnotations={"a": "b"})
+    world = await World.with_cache(tolerations=[{"operator": "Exists"}], podAnnotations={"a": "b"})
     world.restart()
     world.change(tolerations=None, podAnnotations=None)
     await world.live()
@@ -99,13 +89,21 @@ async def test_what_left_the_spec_while_the_operator_was_down_leaves_the_child()
 
 
 DRIFT: dict[str, tuple[GVR, dict[str, Any], str]] = {
-    "label changed": (SERVICES, {"metadata": {"labels": {"app": "x"}}}, "metadata.labels.app: 'memcached' wanted, 'x' found"),
+    "label changed": (
+        SERVICES,
+        {"metadata": {"labels": {"app": "x"}}},
+        "metadata.labels.app: 'memcached' wanted, 'x' found",
+    ),
     "label removed": (
         DEPLOYMENTS,
         {"metadata": {"labels": {"memcached_cr": None}}},
         "metadata.labels.memcached_cr: 'cache' wanted, nothing found",
     ),
-    "field changed": (DEPLOYMENTS, {"spec": {"revisionHistoryLimit": 9}}, "spec.revisionHistoryLimit: 3 wanted, 9 found"),
+    "field changed": (
+        DEPLOYMENTS,
+        {"spec": {"revisionHistoryLimit": 9}},
+        "spec.revisionHistoryLimit: 3 wanted, 9 found",
+    ),
     "selector extended": (SERVICES, {"spec": {"selector": {"x": "y"}}}, "spec.selector.x: nothing wanted, 'y' found"),
     "budget changed": (PODDISRUPTIONBUDGETS, {"spec": {"maxUnavailable": 0}}, "spec.maxUnavailable: 1 wanted, 0 found"),
 }
@@ -114,7 +112,7 @@ DRIFT: dict[str, tuple[GVR, dict[str, Any], str]] = {
 @pytest.mark.parametrize("drift", DRIFT)
 async def test_drift_is_repaired_once_and_told_in_words(drift: str) -> None:
     gvr, patch, words = DRIFT[drift]
-    world = await cache()
+    world = await World.with_cache()
     before = world.object(gvr)
     world.edit(gvr, patch)
     await world.reconcile()
@@ -128,7 +126,7 @@ async def test_drift_is_repaired_once_and_told_in_words(drift: str) -> None:
 
 
 async def test_replicas_that_somebody_edited_are_scaled_back() -> None:
-    world = await cache()
+    world = await World.with_cache()
     world.edit(DEPLOYMENTS, {"spec": {"replicas": 7}})
     await world.reconcile()
     assert world.take_writes() == ["patch deployments/scale"]
@@ -137,7 +135,7 @@ async def test_replicas_that_somebody_edited_are_scaled_back() -> None:
 
 @EVERY_CHILD
 async def test_a_child_that_was_deleted_is_made_again(gvr: GVR) -> None:
-    world = await cache()
+    world = await World.with_cache()
     world.api.remove(gvr, NAMESPACE, NAME)
     await world.live()
     assert world.take_writes()[0] == f"create {gvr.plural}"
@@ -148,7 +146,7 @@ async def test_a_child_that_was_deleted_is_made_again(gvr: GVR) -> None:
 
 @EVERY_CHILD
 async def test_owner_references_are_restored(gvr: GVR) -> None:
-    world = await cache()
+    world = await World.with_cache()
     references = world.object(gvr)["metadata"]["ownerReferences"]
     world.edit(gvr, {"metadata": {"ownerReferences": None}})
     await world.rest()
@@ -157,7 +155,7 @@ async def test_owner_references_are_restored(gvr: GVR) -> None:
 
 
 async def test_what_others_add_survives_our_writes() -> None:
-    world = await cache()
+    world = await World.with_cache()
     sidecar = {"name": "sidecar", "image": "s"}
     memcached = world.object(DEPLOYMENTS)["spec"]["template"]["spec"]["containers"][0]
     pod = {"metadata": {"annotations": {"restarted": "now"}}, "spec": {"containers": [memcached, sidecar]}}
@@ -183,7 +181,7 @@ async def test_a_webhook_that_changes_our_children_is_not_fought() -> None:
     world.create()
     await world.live()
     world.take_writes()
-    assert await world.live()
+    await world.live()
     assert world.take_writes() == []
     world.change(memory=70)
     await world.live()
@@ -236,7 +234,7 @@ async def test_others_of_the_name_are_never_touched() -> None:
     ids=("another kind", "a Memcached of another API", "another Memcached"),
 )
 async def test_our_labels_do_not_make_a_child_of_another_controller_ours(controller: dict[str, str]) -> None:
-    world = await cache()
+    world = await World.with_cache()
     world.edit(DEPLOYMENTS, {"metadata": {"ownerReferences": [{**controller, "controller": True}]}})
     foreign = world.object(DEPLOYMENTS)
     await world.rest()
@@ -246,7 +244,7 @@ async def test_our_labels_do_not_make_a_child_of_another_controller_ours(control
 
 
 async def test_children_of_a_deleted_namesake_are_left_to_the_garbage_collector() -> None:
-    world = await cache()
+    world = await World.with_cache()
     world.delete()
     world.create(size=2)
     result = await world.rest()
@@ -262,15 +260,17 @@ async def test_children_of_a_deleted_namesake_are_left_to_the_garbage_collector(
 
 @pytest.mark.parametrize("policy", ("Delete", "Orphan", "Drain"))
 async def test_what_a_former_cache_left_behind_is_adopted_and_no_pod_restarts(policy: str) -> None:
-    world = await cache(deletionPolicy="Orphan")
+    world = await World.with_cache(deletionPolicy="Orphan")
     pods = world.api.objects(PODS)
     world.delete()
     assert not world.kubernetes()
     world.create(size=2, deletionPolicy=policy)
     await world.live()
     assert world.take_events() == [
-        "Normal Adopted: Adopted Service cache, Deployment cache, PodDisruptionBudget cache, "
-        "left behind by a former resource of this name"
+        (
+            "Normal Adopted: Adopted Service cache, Deployment cache, PodDisruptionBudget cache, "
+            "left behind by a former resource of this name"
+        )
     ]
     assert world.api.objects(PODS) == pods
     assert world.drift == []
@@ -283,7 +283,7 @@ async def test_what_a_former_cache_left_behind_is_adopted_and_no_pod_restarts(po
 
 @EVERY_CHILD
 async def test_a_child_that_lost_the_label_we_watch_by_is_found_and_repaired(gvr: GVR) -> None:
-    world = await cache()
+    world = await World.with_cache()
     world.edit(gvr, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
     await world.live()
     assert set(world.take_writes()) == {f"patch {gvr.plural}"}
@@ -291,7 +291,7 @@ async def test_a_child_that_lost_the_label_we_watch_by_is_found_and_repaired(gvr
 
 
 async def test_an_edit_that_an_apply_cannot_undo_is_undone_by_replacing_the_spec() -> None:
-    world = await cache()
+    world = await World.with_cache()
 
     def one_of_both(body: dict[str, Any]) -> str | None:
         both = {"minAvailable", "maxUnavailable"} <= body["spec"].keys()
@@ -306,5 +306,5 @@ async def test_an_edit_that_an_apply_cannot_undo_is_undone_by_replacing_the_spec
         "Normal Updated: Updated PodDisruptionBudget cache: spec.maxUnavailable: 1 wanted, nothing found"
     ]
     world.take_writes()
-    assert await world.live()
+    await world.live()
     assert world.take_writes() == []

@@ -14,15 +14,6 @@ FINALIZER = "cache.example.com/drain"
 KINDS = ["Service", "Deployment", "PodDisruptionBudget"]
 
 
-async def cache(policy: str, **spec: Any) -> World:
-    world = World()
-    world.create(size=2, deletionPolicy=policy, **spec)
-    await world.live()
-    world.take_writes()
-    world.take_events()
-    return world
-
-
 def finalizers(world: World) -> list[str]:
     found: list[str] = world.object(MEMCACHEDS)["metadata"].get("finalizers", [])
     return found
@@ -33,7 +24,7 @@ def serving(world: World) -> bool:
 
 
 async def test_delete_is_the_garbage_collectors_work() -> None:
-    world = await cache("Delete")
+    world = await World.with_cache(deletionPolicy="Delete")
     assert finalizers(world) == []
     world.delete()
     await world.live()
@@ -43,7 +34,7 @@ async def test_delete_is_the_garbage_collectors_work() -> None:
 
 
 async def test_nothing_is_written_while_others_hold_a_resource_that_is_deleted() -> None:
-    world = await cache("Delete")
+    world = await World.with_cache(deletionPolicy="Delete")
     world.api.edit(MEMCACHEDS, NAMESPACE, NAME, {"metadata": {"finalizers": ["foregroundDeletion"]}})
     world.delete()
     world.api.remove(DEPLOYMENTS, NAMESPACE, NAME)  # the garbage collector, in foreground
@@ -53,7 +44,7 @@ async def test_nothing_is_written_while_others_hold_a_resource_that_is_deleted()
 
 
 async def test_orphan_leaves_the_cache_as_it_is() -> None:
-    world = await cache("Orphan")
+    world = await World.with_cache(deletionPolicy="Orphan")
     assert finalizers(world) == []
     before = [world.object(gvr) for gvr in (SERVICES, DEPLOYMENTS, PODDISRUPTIONBUDGETS)]
     world.delete()
@@ -64,7 +55,7 @@ async def test_orphan_leaves_the_cache_as_it_is() -> None:
 
 
 async def test_drain_sends_clients_away_waits_stops_the_pods_and_lets_go() -> None:
-    world = await cache("Drain", drainSeconds=30)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=30)
     assert finalizers(world) == [FINALIZER]
     world.delete()
 
@@ -76,11 +67,11 @@ async def test_drain_sends_clients_away_waits_stops_the_pods_and_lets_go() -> No
     assert world.verdicts()[0] == "Ready=False/Draining"
     assert len(world.api.objects(PODS)) == 2
 
-    world.wait(29)
+    world.wait(28)
     await world.live()
     assert world.take_writes() == []
 
-    world.wait(1)
+    world.wait(2)
     await world.reconcile()
     assert world.take_writes() == ["patch deployments/scale"]
     world.kubernetes()
@@ -96,12 +87,12 @@ async def test_drain_sends_clients_away_waits_stops_the_pods_and_lets_go() -> No
     assert world.take_events() == [
         "Normal Draining: Clients are sent away; the pods stop when the drain time is over",
         "Normal Scaled: Scaled Deployment cache: drain: replicas 2 -> 0",
-        "Normal Deleted: Deleted PodDisruptionBudget cache, Service cache, Deployment cache: Memcached cache is deleted",
+        "Normal Deleted: Deleted PodDisruptionBudget cache, Service cache, Deployment cache: the cache is deleted",
     ]
 
 
 async def test_a_drain_does_not_repair_what_it_did_and_does_it_again_when_undone() -> None:
-    world = await cache("Drain")
+    world = await World.with_cache(deletionPolicy="Drain")
     world.delete()
     await world.rest()
     world.take_writes()
@@ -115,7 +106,7 @@ async def test_a_drain_does_not_repair_what_it_did_and_does_it_again_when_undone
 
 
 async def test_a_restart_in_the_middle_resumes_with_the_same_deadline() -> None:
-    world = await cache("Drain", drainSeconds=30)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=30)
     world.delete()
     await world.rest()
     world.take_writes()
@@ -130,7 +121,7 @@ async def test_a_restart_in_the_middle_resumes_with_the_same_deadline() -> None:
 
 
 async def test_an_operator_that_comes_late_drains_at_once() -> None:
-    world = await cache("Drain", drainSeconds=30)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=30)
     world.delete()
     world.wait(3600)
     world.restart()
@@ -154,7 +145,7 @@ async def test_an_operator_that_comes_late_drains_at_once() -> None:
     ids=repr,
 )
 async def test_paused_or_invalid_it_drains_all_the_same(spec: dict[str, Any]) -> None:
-    world = await cache("Drain", drainSeconds=30)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=30)
     world.change(**spec)
     await world.rest()
     world.delete()
@@ -167,7 +158,7 @@ async def test_paused_or_invalid_it_drains_all_the_same(spec: dict[str, Any]) ->
 
 
 async def test_no_drain_is_longer_than_ten_minutes() -> None:
-    world = await cache("Drain")
+    world = await World.with_cache(deletionPolicy="Drain")
     world.change(drainSeconds=10**9)
     world.delete()
     await world.rest()
@@ -177,7 +168,7 @@ async def test_no_drain_is_longer_than_ten_minutes() -> None:
 
 
 async def test_pods_that_do_not_stop_hold_it_for_a_minute() -> None:
-    world = await cache("Drain", drainSeconds=0)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=0)
     world.delete()
     await world.reconcile()
     assert world.take_writes() == ["patch services", "patch deployments/scale"]
@@ -190,7 +181,7 @@ async def test_pods_that_do_not_stop_hold_it_for_a_minute() -> None:
 
 
 async def test_a_namespace_that_is_going_is_not_held_up() -> None:
-    world = await cache("Drain", drainSeconds=600)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=600)
     stamp = START.strftime("%Y-%m-%dT%H:%M:%SZ")
     world.api.add(NAMESPACES, {"metadata": {"name": NAMESPACE, "deletionTimestamp": stamp}})
     world.delete()
@@ -200,7 +191,7 @@ async def test_a_namespace_that_is_going_is_not_held_up() -> None:
 
 
 async def test_when_the_namespace_cannot_be_asked_it_drains() -> None:
-    world = await cache("Drain", drainSeconds=5)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=5)
     world.api.fail(TransientError("forbidden", status=403), resource="namespaces", times=100)
     world.delete()
     await world.reconcile()
@@ -211,7 +202,7 @@ async def test_when_the_namespace_cannot_be_asked_it_drains() -> None:
 
 
 async def test_without_a_deployment_there_is_nothing_to_drain() -> None:
-    world = await cache("Drain", drainSeconds=600)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=600)
     world.delete()
     world.api.remove(DEPLOYMENTS, NAMESPACE, NAME)
     await world.reconcile()
@@ -234,7 +225,7 @@ async def test_a_drain_leaves_others_of_the_name_alone() -> None:
 
 
 async def test_a_failed_delete_keeps_the_finalizer() -> None:
-    world = await cache("Drain", drainSeconds=0)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=0)
     world.delete()
     await world.reconcile()
     world.kubernetes()
@@ -249,7 +240,7 @@ async def test_a_failed_delete_keeps_the_finalizer() -> None:
 
 
 async def test_other_finalizers_are_kept() -> None:
-    world = await cache("Drain", drainSeconds=0)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=0)
     world.api.edit(MEMCACHEDS, NAMESPACE, NAME, {"metadata": {"finalizers": ["a/b", FINALIZER, "c/d"]}})
     world.delete()
     await world.live()
@@ -261,7 +252,7 @@ async def test_other_finalizers_are_kept() -> None:
 
 
 async def test_a_finalizer_that_was_stripped_is_put_back() -> None:
-    world = await cache("Drain")
+    world = await World.with_cache(deletionPolicy="Drain")
     world.api.edit(MEMCACHEDS, NAMESPACE, NAME, {"metadata": {"finalizers": ["a/b"]}})
     await world.rest()
     assert finalizers(world) == ["a/b", FINALIZER]
@@ -269,7 +260,7 @@ async def test_a_finalizer_that_was_stripped_is_put_back() -> None:
 
 
 async def test_finalizers_that_somebody_changed_meanwhile_are_not_overwritten() -> None:
-    world = await cache("Delete")
+    world = await World.with_cache(deletionPolicy="Delete")
     world.change(deletionPolicy="Drain")
     world.hear()
     world.api.edit(MEMCACHEDS, NAMESPACE, NAME, {"metadata": {"finalizers": ["a/b"]}})
@@ -291,9 +282,9 @@ POLICY_CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("before", "after"), POLICY_CHANGES, ids="-".join)
+@pytest.mark.parametrize(("before", "after"), POLICY_CHANGES, ids=lambda policy: policy)
 async def test_a_change_of_policy_is_one_write_a_child_and_no_pod_restarts(before: str, after: str) -> None:
-    world = await cache("Orphan" if before == "Delete" else "Delete")
+    world = await World.with_cache(deletionPolicy="Orphan" if before == "Delete" else "Delete")
     world.change(deletionPolicy=before)
     await world.live()  # our fields are taken over by then
     pods = world.api.objects(PODS)
@@ -309,7 +300,7 @@ async def test_a_change_of_policy_is_one_write_a_child_and_no_pod_restarts(befor
 
 
 async def test_the_finalizer_stays_until_every_child_has_its_owner_again() -> None:
-    world = await cache("Drain")
+    world = await World.with_cache(deletionPolicy="Drain")
     world.change(deletionPolicy="Delete")
     world.api.fail(TransientError("no", status=503), resource="deployments")
     with pytest.raises(TransientError):
@@ -320,7 +311,7 @@ async def test_the_finalizer_stays_until_every_child_has_its_owner_again() -> No
 
 
 async def test_paused_it_keeps_the_finalizer_that_its_children_still_need() -> None:
-    world = await cache("Drain")
+    world = await World.with_cache(deletionPolicy="Drain")
     world.change(deletionPolicy="Delete", paused=True)
     await world.rest()
     assert finalizers(world) == [FINALIZER]
@@ -331,7 +322,7 @@ async def test_paused_it_keeps_the_finalizer_that_its_children_still_need() -> N
 
 
 async def test_delete_cuts_a_drain_short() -> None:
-    world = await cache("Drain", drainSeconds=600)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=600)
     world.delete()
     await world.rest()
     world.change(deletionPolicy="Delete")
@@ -341,7 +332,7 @@ async def test_delete_cuts_a_drain_short() -> None:
 
 
 async def test_orphan_calls_a_drain_off() -> None:
-    world = await cache("Drain", drainSeconds=600)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=600)
     world.delete()
     await world.rest()
     world.take_writes()
@@ -355,7 +346,7 @@ async def test_orphan_calls_a_drain_off() -> None:
 
 
 async def test_a_drained_service_that_was_left_behind_serves_again_when_adopted() -> None:
-    world = await cache("Drain", drainSeconds=600)
+    world = await World.with_cache(deletionPolicy="Drain", drainSeconds=600)
     world.delete()
     await world.rest()
     world.api.edit(MEMCACHEDS, NAMESPACE, NAME, {"metadata": {"finalizers": None}})  # somebody lost patience

@@ -5,7 +5,7 @@ import pytest
 
 from controlplane import Request
 from story.chapters import chapters
-from story.rig import Reaction, Rig, condition, endpoints, metric, reaction, settled, tally
+from story.rig import Reaction, Rig, condition, endpoints, hosts, metric, reaction, settled, tally
 from story.screen import Row, plain_table
 
 OPERATOR = "memcached-operator"
@@ -91,3 +91,8 @@ def test_a_status_about_an_older_spec_is_not_believed() -> None:
 def test_the_closing_table_fits_80_columns() -> None:
     rows = [Row(step.title, step.shown, 123.4, "not run") for step in chapters(Rig(Path("logs")))]
     assert max(map(len, plain_table(rows))) <= 80
+
+
+def test_the_hosts_of_a_server_list() -> None:
+    assert hosts({"status": {"serverList": ["[fd00::1]:11211", "10.0.0.1:11211"]}}) == ["10.0.0.1", "fd00::1"]
+    assert hosts({}) == []
