@@ -72,7 +72,7 @@ def _tell(screen: Screen, rig: Rig) -> bool:
         where_to_look=lambda: _where_to_look(rig),
         log=rig.logs / "demo.log",
     )
-    screen.note("About a minute. What stands behind a $ is run as it stands there; every line with ok was checked.")
+    screen.note("About a minute. What stands behind a $ is really run, and every line with ok was checked.")
     rows = tell(chapters(rig), surroundings)
     screen.summary(rows)
     good = all(row.verdict == "ok" for row in rows)

@@ -45,8 +45,8 @@ def restart(rig: Rig, scene: Scene) -> None:
     writes = rig.writes(mark)
     scene.claim(
         not writes,
-        f"The new process leads after {waited:.1f} s, has looked at {len(names)} resources ({seen:.0f} reconciles) and "
-        "written nothing: 0 in the audit log, but for its Lease.",
+        f"The new process leads {waited:.1f} s after its start, has looked at {len(names)} resources "
+        f"({seen:.0f} reconciles) and written nothing: since the kill the audit log has 0 writes, but to its Lease.",
         tally(writes),
     )
 

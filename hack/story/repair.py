@@ -11,7 +11,7 @@ _TOLD = ("Created", "Scaled", "Updated", "ImagePullFailed")
 _REFUSED = (
     (f"""{_PATCH}'{{"spec":{{"size":-1}}}}'""", "greater than or equal to 0"),
     (
-        "sed 's/size/sise/; s/sample/typo/' config/samples/cache_v1alpha1_memcached.yaml \\\n    | kubectl apply -f -",
+        "sed 's/size/sise/; s/sample/typo/' \\\n    config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
         'unknown field "spec.sise"',
     ),
     (
@@ -92,7 +92,7 @@ def broken_image(rig: Rig, scene: Scene) -> None:
 
 def told(rig: Rig, scene: Scene) -> None:
     """Show conditions and events as kubectl prints them."""
-    scene.show(f"kubectl describe memcached {SAMPLE} | sed -n '/Conditions:/,/Degraded/p'")
+    scene.show(f"kubectl describe mc {SAMPLE} | sed -n '/Conditions:/,/Degraded/p'")
     for reason in _TOLD:
         scene.until(partial(rig.events, SAMPLE, reason), f"the event {reason}")
     answer = scene.show(f"kubectl events --for memcached/{SAMPLE}").text

@@ -80,6 +80,9 @@ class Rig:
         if self.keep:
             kept.remember([])
         self.cluster = ControlPlane.start(kept.CLUSTER, detached=self.keep)
+        # The cluster's kubectl may be named otherwise, or lie beside programs that a user's PATH is not to have.
+        self._programs.mkdir()
+        (self._programs / "kubectl").symlink_to(self.cluster.kubectl_path)
         return self.cluster
 
     def close(self) -> None:
@@ -88,6 +91,10 @@ class Rig:
             operator.kill()
         if self.cluster is not None:
             self.cluster.stop()
+
+    @property
+    def _programs(self) -> Path:
+        return self.logs / "bin"
 
     @property
     def plane(self) -> ControlPlane:
@@ -102,16 +109,15 @@ class Rig:
         return {
             **os.environ,
             "KUBECONFIG": str(plane.kubeconfig),
-            "PATH": f"{plane.kubectl_path.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PATH": f"{self._programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             # kubectl remembers which kinds there are, by the server's address: another demo's kinds must not be found.
             "KUBECACHEDIR": str(self.logs / "kubectl"),
         }
 
     def exports(self) -> str:
         """Return the lines that make a shell use the cluster."""
-        plane = self.plane
-        kubeconfig = shlex.quote(str(plane.kubeconfig))
-        return f'export KUBECONFIG={kubeconfig}\nexport PATH={shlex.quote(str(plane.kubectl_path.parent))}:"$PATH"'
+        kubeconfig, programs = (shlex.quote(str(path)) for path in (self.plane.kubeconfig, self._programs))
+        return f'export KUBECONFIG={kubeconfig}\nexport PATH={programs}:"$PATH"'
 
     # --- operators ----------------------------------------------------------------------------------------------------
 

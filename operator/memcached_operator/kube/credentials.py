@@ -118,6 +118,7 @@ def _load(kubeconfig: str | None) -> Configuration:
     except Exception as error:  # half a file makes the official client raise anything, from YAML's errors to KeyError
         where = kubeconfig or "~/.kube/config (and no service account is mounted)"
         words = f"no answer in {LOAD_SECONDS:.0f} s" if isinstance(error, TimeoutError) else str(error) or repr(error)
+        words = " ".join(words.split())  # YAML's errors are drawings
         text = f"no usable cluster credentials in {where}: {words}. Set KUBECONFIG or --kubeconfig."
         raise OperatorError(text) from error
     return configuration

@@ -235,7 +235,8 @@ class KopfSource:
             with contextlib.suppress(RuntimeError):  # nobody waits any more: the process ends
                 main.call_soon_threadsafe(report, error)
 
-        threading.Thread(target=live, name="kopf", daemon=True).start()
+        thread = threading.Thread(target=live, name="kopf", daemon=True)
+        thread.start()
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
@@ -244,6 +245,8 @@ class KopfSource:
             raise
         finally:
             self._loop = self._stop = None
+            if ended.done():
+                thread.join(1.0)  # it has nothing left to do but return
 
     async def _operate(self) -> None:
         self._stop = asyncio.Event()

@@ -14,7 +14,7 @@ from aiohttp import web
 from fake_api import FakeApi
 
 from memcached_operator.errors import OperatorError
-from memcached_operator.gvr import GVR, MEMCACHEDS
+from memcached_operator.gvr import GVR, MEMCACHEDS, NAMESPACES
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -148,7 +148,8 @@ class FakeServer:
                 found = [{"name": g, "versions": [v], "preferredVersion": v} for (g, _), v in named]
                 return {"kind": "APIGroupList", "groups": found}
             case ["api", version]:
-                return _resources([kind for kind in kinds if (kind.group, kind.version) == ("", version)], version)
+                core = [kind for kind in kinds if (kind.group, kind.version) == ("", version)]
+                return _resources([NAMESPACES, *core], version)
             case ["apis", group, version] if (group, version) in groups:
                 of_group = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
                 return _resources(of_group, f"{group}/{version}")
@@ -157,7 +158,13 @@ class FakeServer:
 
 def _resources(kinds: list[GVR], version: str) -> dict[str, Any]:
     resources = [
-        {"name": kind.plural, "singularName": kind.kind.lower(), "namespaced": True, "kind": kind.kind, "verbs": VERBS}
+        {
+            "name": kind.plural,
+            "singularName": kind.kind.lower(),
+            "namespaced": kind != NAMESPACES,
+            "kind": kind.kind,
+            "verbs": VERBS,
+        }
         for kind in kinds
     ]
     return {"kind": "APIResourceList", "groupVersion": version, "resources": resources}

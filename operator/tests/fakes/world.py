@@ -109,9 +109,11 @@ class World:
         return [f"{c['type']}={c['status']}/{c['reason']}" for c in self.status().get("conditions", [])]
 
     def picture(self) -> list[Any]:
-        """What has to be the same whatever came before: the children, the finalizers, and all of the status but times."""
+        """What has to be the same whatever came before: children, finalizers, and all of the status but times."""
         children = [self.api.object(gvr, NAMESPACE, NAME) for gvr in CHILDREN]
-        shown: list[Any] = [(child["spec"], child["metadata"]["labels"]) for child in children if child]
+        shown: list[Any] = [
+            (_without_nothing(child["spec"]), child["metadata"]["labels"]) for child in children if child
+        ]
         status = dict(self.status(), observedGeneration=None)
         changing = ("lastTransitionTime", "observedGeneration")
         status["conditions"] = [
@@ -264,3 +266,11 @@ def _owned_by(owner: JSONObject, name: str) -> JSONObject:
     identity = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "uid": owner["metadata"]["uid"]}
     reference = {**identity, "name": owner["metadata"]["name"], "controller": True}
     return {"name": name, "namespace": NAMESPACE, "ownerReferences": [reference]}
+
+
+def _without_nothing(value: Any) -> Any:
+    """`value` without what an API server mostly does not store: null, empty maps and lists."""
+    if isinstance(value, dict):
+        kept = {key: _without_nothing(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in kept.items() if inner not in (None, {}, [])}
+    return [_without_nothing(inner) for inner in value] if isinstance(value, list) else value

@@ -1,12 +1,17 @@
-"""How many requests a life costs, counted in the API server's audit log. `RESOURCES=1000` is the full size."""
+"""How many requests a life costs, counted in the API server's audit log.
+
+`RESOURCES=1000 IDLE_SECONDS=600` is the full size.
+"""
 
 import os
+import threading
 
 from controlplane import ControlPlane, ReadAudit, StartOperator, wait_until
 from memcached_operator.kube.permissions import allows
 from memcacheds import Memcacheds, writes
 
 RESOURCES = int(os.environ.get("RESOURCES", "40"))
+IDLE_SECONDS = float(os.environ.get("IDLE_SECONDS", "3"))
 USER = "memcached-operator"
 
 
@@ -41,6 +46,10 @@ def test_create_scale_restart_and_idle(
     wait_until(lambda: 'workqueue_depth{controller="memcached"} 0.0' in restarted.metrics(), 60, "an empty queue")
     others = [r for r in audit(user=USER, since=since) if not r.name.startswith("witness")]
     assert writes(others) == {}
+
+    since = control_plane.audit_offset()
+    threading.Event().wait(IDLE_SECONDS)  # there is nothing to wait for: that is what is tested
+    assert writes(audit(user=USER, since=since)) == {}
 
 
 def test_every_request_is_in_the_table_of_permissions(

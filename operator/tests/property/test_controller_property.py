@@ -147,7 +147,7 @@ steps = st.one_of(
     st.tuples(st.just("kubernetes"), st.none()),
     st.tuples(st.just("restart"), st.none()),
     st.tuples(st.just("wait"), st.sampled_from((0.05, 1, 40))),
-    st.tuples(st.just("fault"), st.tuples(st.integers(0, 3), st.booleans(), st.sampled_from("tcf"))),
+    st.tuples(st.just("fault"), st.tuples(st.integers(0, 3), st.sampled_from("tcf"), st.booleans())),
 )
 
 ERRORS: dict[str, OperatorError] = {
@@ -170,24 +170,25 @@ def break_write(world: World, number: int, error: OperatorError, *, after: bool)
     world.api.on_request = fault
 
 
+async def try_a_pass(world: World, *, hear: bool) -> None:
+    try:
+        await world.reconcile(hear=hear)
+    except OperatorError:
+        world.wait(0.01)
+
+
 async def happen(world: World, what: str, how: Any) -> None:
     match what:
         case "spec":
             world.replace(how)
-        case "drift":
-            gvr, patch = how
-            if world.has(gvr):
-                world.edit(gvr, patch)
-        case "remove":
-            if world.has(how):
-                world.api.remove(how, NAMESPACE, NAME)
+        case "drift" if world.has(how[0]):
+            world.edit(*how)
+        case "remove" if world.has(how):
+            world.api.remove(how, NAMESPACE, NAME)
         case "hear":
             world.hear(how)
         case "pass":
-            try:
-                await world.reconcile(hear=how)
-            except OperatorError:
-                world.wait(0.01)
+            await try_a_pass(world, hear=how)
         case "kubernetes":
             world.kubernetes()
         case "restart":
@@ -195,7 +196,7 @@ async def happen(world: World, what: str, how: Any) -> None:
         case "wait":
             world.wait(how)
         case "fault":
-            number, after, error = how
+            number, error, after = how
             break_write(world, number, ERRORS[error], after=after)
 
 
