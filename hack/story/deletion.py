@@ -83,6 +83,6 @@ def drain(rig: Rig, scene: Scene) -> None:
     # The deletion's own time has whole seconds.
     scene.claim(
         stopped >= DRAIN_SECONDS - 1,
-        f"The pods stopped after {stopped:.1f} s (drainSeconds: {DRAIN_SECONDS}, from the second of the deletion on), and "
+        f"The pods stopped after {stopped:.1f} s (drainSeconds: {DRAIN_SECONDS}, from the second of the deletion), and "
         f"after {took:.1f} s all was gone.",
     )

@@ -226,7 +226,7 @@ class Rig:
         return time.time() - last > QUIET_SECONDS
 
     def reaction(self, since: Mark, asked: str, wrote: str) -> Reaction | None:
-        """Return when a person first wrote to the resource `asked`, and when an operator then wrote to `wrote`."""
+        """Return when a person first wrote to the resource `asked`, and when an operator last wrote to `wrote`."""
         return reaction(self.plane.audit(since=since.offset), asked, wrote)
 
 
@@ -238,20 +238,21 @@ def endpoints(slices: Iterable[Json]) -> list[str]:
 
 
 def reaction(requests: Iterable[Request], asked: str, wrote: str) -> Reaction | None:
-    """Return when a person first wrote to the resource `asked`, and when an operator then wrote to `wrote`.
+    """Return when a person first wrote to the resource `asked`, and when an operator last wrote to `wrote` after it.
 
-    Only writes that were accepted count, and no status. None when one of the two is not there.
+    The last: the first server-side apply of a child takes two writes. Only writes that were accepted count, and no
+    status. None when one of the two is not there.
     """
-    asked_at = 0.0
+    asked_at = done_at = 0.0
     for request in requests:
         if not request.is_write or request.code >= _REFUSED or request.subresource == "status":
             continue
         operator = request.user == OPERATOR_USER
         if operator and asked_at and request.resource == wrote:
-            return Reaction(asked_at, _seconds(request))
+            done_at = _seconds(request)
         if not operator and not asked_at and request.resource == asked:
             asked_at = _seconds(request)
-    return None
+    return Reaction(asked_at, done_at) if done_at else None
 
 
 def tally(requests: Iterable[Request]) -> dict[str, int]:

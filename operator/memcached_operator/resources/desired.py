@@ -10,19 +10,17 @@ from memcached_operator.resources.poddisruptionbudget import poddisruptionbudget
 from memcached_operator.resources.service import service
 
 
-def desired_resources(
-    memcached: Memcached, *, default_image: str, replicas: int, serving: bool = True
-) -> tuple[Manifest, ...]:
+def desired_resources(memcached: Memcached, *, default_image: str, replicas: int) -> tuple[Manifest, ...]:
     """Manifests of the children, in the order in which they are written. Pure: the same input gives the same bytes.
 
-    The order: the Service first, so that its name resolves when the first pod starts, and so that a drain stops clients
-    before it stops pods; then the Deployment; the PodDisruptionBudget last, because it protects pods that must be there
-    to be counted. A kind that is missing here is not wanted: the budget is left out where there is one replica or none.
+    The order: the Service first, so that its name resolves when the first pod starts; then the Deployment; the
+    PodDisruptionBudget last, because it protects pods that must be there to be counted. A kind that is missing here is
+    not wanted: the budget is left out where there is one replica or none.
 
-    `replicas` is the caller's, not the spec's: a drain wants none. `serving` is false while a cache is drained.
+    `replicas` is what the Deployment should ask for now.
     """
     children = (
-        service(memcached, serving=serving),
+        service(memcached),
         deployment(memcached, default_image=default_image, replicas=replicas),
         poddisruptionbudget(memcached, replicas=replicas),
     )

@@ -72,7 +72,8 @@ class World:
 
     def replace(self, spec: JSONObject) -> None:
         """Its whole spec: what is not in the new one is removed."""
-        self.change(**{**dict.fromkeys(self.object(MEMCACHEDS)["spec"]), **spec})
+        self.change(**dict.fromkeys(self.object(MEMCACHEDS)["spec"]))
+        self.change(**spec)
 
     def delete(self) -> None:
         """The Memcached."""

@@ -25,10 +25,7 @@ def manifests(case: Path) -> tuple[dict[str, Any], ...]:
     memcached = parse(metadata["name"], metadata["namespace"], metadata["uid"], 1, body["spec"])
     assert isinstance(memcached, Memcached), memcached
     return desired_resources(
-        memcached,
-        default_image="docker.io/library/memcached:1.6.45",
-        replicas=memcached.spec.size,
-        serving="deletionTimestamp" not in metadata,
+        memcached, default_image="docker.io/library/memcached:1.6.45", replicas=memcached.spec.size
     )
 
 

@@ -26,20 +26,19 @@ CASES = sorted((Path(__file__).parent.parent / "golden").glob("*/memcached.yaml"
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.parent.name)
 
 
-def created(api: Api, namespace: str, case: Path) -> tuple[Memcached, bool]:
-    """A golden case's Memcached as the API server stored it, and whether the case is one of a cache that serves."""
+def created(api: Api, namespace: str, case: Path) -> Memcached:
+    """A golden case's Memcached as the API server stored it."""
     body = yaml.safe_load(case.read_text())
-    serving = "deletionTimestamp" not in body["metadata"]
     body["metadata"] = {"name": body["metadata"]["name"]}
     stored = api.create(object_path("cache.example.com/v1alpha1", "memcacheds", namespace), body)
     memcached = parse(stored["metadata"]["name"], namespace, stored["metadata"]["uid"], 1, stored["spec"])
     assert isinstance(memcached, Memcached), memcached
-    return memcached, serving
+    return memcached
 
 
-def children(memcached: Memcached, *, serving: bool = True) -> tuple[Manifest, ...]:
+def children(memcached: Memcached) -> tuple[Manifest, ...]:
     return desired_resources(
-        memcached, default_image="docker.io/library/memcached:1.6.45", replicas=memcached.spec.size, serving=serving
+        memcached, default_image="docker.io/library/memcached:1.6.45", replicas=memcached.spec.size
     )
 
 
@@ -66,8 +65,8 @@ def post_all(api: Api, manifests: tuple[Manifest, ...]) -> None:
 @every_case
 @pytest.mark.usefixtures("crd")
 def test_what_was_created_is_covered(control_plane: ControlPlane, namespace: str, case: Path) -> None:
-    memcached, serving = created(control_plane.api, namespace, case)
-    for child in children(memcached, serving=serving):
+    memcached = created(control_plane.api, namespace, case)
+    for child in children(memcached):
         answer = control_plane.api.create(collection(child), child)
         assert covers(child, answer) is None
         assert covers(child, control_plane.api.get(path(child))) is None
@@ -76,8 +75,8 @@ def test_what_was_created_is_covered(control_plane: ControlPlane, namespace: str
 @every_case
 @pytest.mark.usefixtures("crd")
 def test_applying_what_is_there_changes_nothing(control_plane: ControlPlane, namespace: str, case: Path) -> None:
-    memcached, serving = created(control_plane.api, namespace, case)
-    for child in children(memcached, serving=serving):
+    memcached = created(control_plane.api, namespace, case)
+    for child in children(memcached):
         first = control_plane.api.patch(path(child) + APPLY, child, "apply")
         second = control_plane.api.patch(path(child) + APPLY, child, "apply")
         assert covers(child, second) is None

@@ -102,11 +102,11 @@ def parsed(spec: dict[str, Any]) -> Memcached:
     return memcached
 
 
-def build(spec: dict[str, Any], *, serving: bool = True) -> tuple[Manifest, ...]:
-    return desired_resources(parsed(spec), default_image="cache:1", replicas=spec["size"], serving=serving)
+def build(spec: dict[str, Any]) -> tuple[Manifest, ...]:
+    return desired_resources(parsed(spec), default_image="cache:1", replicas=spec["size"])
 
 
-manifests = st.builds(build, specs(), serving=st.booleans()).flatmap(st.sampled_from)
+manifests = st.builds(build, specs()).flatmap(st.sampled_from)
 
 
 # --- what an API server makes of a manifest ---------------------------------------------------------------------------
@@ -211,9 +211,9 @@ def other(value: Any) -> Any:
 
 
 @untimed
-@given(specs(), st.booleans())
-def test_every_valid_spec_builds_plain_json_without_null(spec: dict[str, Any], serving: bool) -> None:  # noqa: FBT001 - drawn
-    for manifest in build(spec, serving=serving):
+@given(specs())
+def test_every_valid_spec_builds_plain_json_without_null(spec: dict[str, Any]) -> None:
+    for manifest in build(spec):
         text = json.dumps(manifest, allow_nan=False)
         assert json.loads(text) == manifest
         assert ": null" not in text

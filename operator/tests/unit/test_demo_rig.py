@@ -33,6 +33,7 @@ MADE_AGAIN = request(3, OPERATOR, "create", "deployments")
         ([DELETED, request(2, OPERATOR, "patch", "memcacheds"), MADE_AGAIN], 2.0),
         ([DELETED, request(2, OPERATOR, "create", "deployments", code=409), MADE_AGAIN], 2.0),
         ([DELETED, request(2, "admin", "update", "deployments"), MADE_AGAIN], 2.0),
+        ([DELETED, request(2, OPERATOR, "patch", "deployments"), MADE_AGAIN], 2.0),
         ([DELETED], None),
         ([MADE_AGAIN], None),
         ([], None),

@@ -19,8 +19,8 @@ def sample(**fields: Any) -> Memcached:
     return memcached
 
 
-def children(replicas: int = 3, *, serving: bool = True, **fields: Any) -> dict[str, Any]:
-    manifests = desired_resources(sample(**fields), default_image="cache:1", replicas=replicas, serving=serving)
+def children(replicas: int = 3, **fields: Any) -> dict[str, Any]:
+    manifests = desired_resources(sample(**fields), default_image="cache:1", replicas=replicas)
     return {manifest["kind"]: manifest for manifest in manifests}
 
 
@@ -72,13 +72,6 @@ def test_the_service_is_headless_and_has_a_named_port() -> None:
         "ports": [{"name": "memcached", "port": 11211, "protocol": "TCP", "targetPort": "memcached"}],
         "publishNotReadyAddresses": False,
     }
-
-
-def test_a_cache_that_does_not_serve_has_no_endpoints_and_keeps_its_pods() -> None:
-    serving, draining = children(), children(serving=False)
-    assert draining["Service"]["spec"]["selector"] == {**SELECTOR, "cache.example.com/serving": "none"}
-    assert "cache.example.com/serving" not in draining["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert draining["Deployment"] == serving["Deployment"]
 
 
 def test_the_budget_takes_one_pod_at_a_time_and_never_waits_for_a_broken_one() -> None:
