@@ -161,8 +161,9 @@ class KopfSource:
         self._rng = rng
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._life: asyncio.Task[None] | None = None
         self._stopping = False
+        self._sessions: list[aiohttp.ClientSession] = []
         self._inbox: deque[tuple[GVR, str, bytes]] = deque()
         self._asked_at: dict[str, float] = {}  # path -> when kopf last asked for it
         self._listed: set[str] = set()  # paths that were listed and are not watched from there yet
@@ -181,16 +182,17 @@ class KopfSource:
             delay = min(15.0, 0.25 * 2.0 ** min(failures - 1, 10)) * (0.5 + 0.5 * self._rng())
             self.restarts += 1
             self._on_restart()
-            log.warning("kopf ended (%s); it starts again in %.1f s", error or "without an error", delay)
+            words = "as it was told to" if isinstance(error, asyncio.CancelledError) else repr(error)
+            log.warning("kopf ended (%s); it starts again in %.1f s", words, delay)
             await asyncio.sleep(delay)
 
     def stop(self) -> None:
         """Ask kopf to end its present life; `run` starts another, unless it was cancelled."""
         self._stopping = True
-        loop, stop = self._loop, self._stop
-        if loop is not None and stop is not None:
+        loop, life = self._loop, self._life
+        if loop is not None and life is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed this very moment
-                loop.call_soon_threadsafe(stop.set)
+                loop.call_soon_threadsafe(life.cancel)
 
     def missing_watchers(self) -> list[str]:
         """Kinds that kopf does not watch, as far as can be seen from outside: the process is deaf to them.
@@ -244,23 +246,31 @@ class KopfSource:
             await asyncio.wait([ended], timeout=STOP_SECONDS)
             raise
         finally:
-            self._loop = self._stop = None
+            self._loop = self._life = None
             if ended.done():
                 thread.join(1.0)  # it has nothing left to do but return
 
     async def _operate(self) -> None:
-        self._stop = asyncio.Event()
+        """Ends by cancellation or by an error.
+
+        kopf has a flag for being stopped, but then a crash takes it five seconds (it waits for its own waiter for
+        that flag), and a stop before its first answer as long.
+        """
+        self._life = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
         if self._stopping:  # it was told to before it could hear
             return
-        await kopf.operator(
-            registry=self._registry(),
-            settings=_settings(self._kinds),
-            stop_flag=self._stop,  # an asyncio.Event: with a threading one a crashed kopf hangs in its shutdown
-            standalone=True,
-            clusterwide=not self._namespaces,
-            namespaces=list(self._namespaces),
-        )
+        try:
+            await kopf.operator(
+                registry=self._registry(),
+                settings=_settings(self._kinds),
+                standalone=True,
+                clusterwide=not self._namespaces,
+                namespaces=list(self._namespaces),
+            )
+        finally:
+            while self._sessions:
+                await self._sessions.pop().close()
 
     def _registry(self) -> kopf.OperatorRegistry:
         """A fresh registry for every life: kopf cannot start twice from one."""
@@ -285,6 +295,7 @@ class KopfSource:
         trace.on_request_end.append(self._answered)
         trace.freeze()
         session.trace_configs.append(trace)
+        self._sessions.append(session)
         return kopf.AiohttpSession(server=server, aiohttp_session=session)
 
     def _path(self, url: yarl.URL) -> tuple[GVR, str] | None:
