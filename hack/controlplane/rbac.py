@@ -1,8 +1,10 @@
 """Rights for a cluster's users: exactly the rules given, by RBAC."""
 
+import functools
 from typing import Any
 
 from controlplane.api import Api, object_path
+from controlplane.waiting import wait_until
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _FORCE = "?fieldManager=controlplane&force=true"
@@ -13,7 +15,8 @@ def bind(
 ) -> None:
     """Give `user` the RBAC `rules`, in `namespace` or (None) in the whole cluster. A second call replaces the rules.
 
-    `name` names the role and its binding, by default as the user. Raises ApiError.
+    Returns when the API server acts on them: it reads RBAC through a cache. `name` names the role and its binding, by
+    default as the user. Raises ApiError, and WaitTimeoutError after 30 s.
     """
     name = name or user
     kind = "Role" if namespace else "ClusterRole"
@@ -27,3 +30,20 @@ def bind(
         path = object_path(_RBAC, object_kind.lower() + "s", namespace, name)
         body = {"apiVersion": _RBAC, "kind": object_kind, "metadata": {"name": name}, **content}
         api.patch(path + _FORCE, body, "apply")
+    for rule in rules:
+        attributes = {
+            "namespace": namespace,
+            "verb": rule["verbs"][-1],
+            "group": rule["apiGroups"][0],
+            "resource": rule["resources"][0].partition("/")[0],
+            "subresource": rule["resources"][0].partition("/")[2],
+            "name": rule.get("resourceNames", [None])[0],
+        }
+        review = {"spec": {"user": user, "resourceAttributes": attributes}}
+        wait_until(functools.partial(_allowed, api, review), 30, f"{user} to be allowed {attributes}")
+
+
+def _allowed(api: Api, review: dict[str, Any]) -> bool:
+    """Ask the API server's own authorizer, by a SubjectAccessReview."""
+    answer = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])

@@ -181,11 +181,25 @@ def _merge(live: Any, value: Any, name: str) -> Any:
         if name in SETS:
             return [*live, *(item for item in value if item not in live)]
         if value and all(_key(item, name) for item in value):
-            merged = {_key(item, name): item for item in live}
-            for item in value:
-                merged[_key(item, name)] = _merge(merged.get(_key(item, name)), item, "")
-            return list(merged.values())
+            return _merge_items(live, value, name)
     return value
+
+
+def _merge_items(live: list[Any], value: list[Any], name: str) -> list[Any]:
+    """Items are ordered as applied; those of others stay behind what they stood behind (structured-merge-diff 4)."""
+    left = {_key(item, name): item for item in live}
+    applied = {_key(item, name) for item in value}
+    merged: list[Any] = []
+    for item in value:
+        key = _key(item, name)
+        if key in left:
+            for other in list(left):
+                if other == key:
+                    break
+                if other not in applied:
+                    merged.append(left.pop(other))
+        merged.append(_merge(left.pop(key, None), item, ""))
+    return [*merged, *left.values()]
 
 
 def _remove(body: Any, path: Path) -> None:

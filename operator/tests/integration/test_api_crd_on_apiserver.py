@@ -25,7 +25,6 @@ COLLECTION = f"{object_path(API_VERSION, PLURAL, 'default')}?dryRun=All&fieldVal
 # The API server is one for all examples.
 against_the_server = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -17,8 +17,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=20,
 )
-# A deadline would judge the machine, not the code.
-no_hurry = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+no_hurry = settings(suppress_health_check=[HealthCheck.too_slow])
 FIELDS = [field.alias or name for name, field in MemcachedSpec.model_fields.items()]
 
 

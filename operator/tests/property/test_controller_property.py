@@ -32,7 +32,7 @@ def small(spec: JSONObject) -> JSONObject:
 
 specs = valid_specs().map(small)
 running = specs.map(lambda spec: {key: value for key, value in spec.items() if key != "paused"})
-patient = settings(deadline=None, max_examples=60)
+patient = settings(max_examples=60)
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
@@ -201,7 +201,7 @@ async def happen(world: World, what: str, how: Any) -> None:
 
 
 @given(specs, st.lists(steps, max_size=25), running)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_whatever_happens_in_whatever_order_the_end_is_as_of_new(
     first: JSONObject, story: list[tuple[str, Any]], last: JSONObject
 ) -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memcached_operator.api.sizing import memory_need_mib
@@ -18,9 +18,6 @@ from memcached_operator.resources.desired import desired_resources
 from memcached_operator.resources.hashing import desired_hash
 from memcached_operator.resources.manifest import Manifest
 from memcached_operator.resources.quantity import canonical_quantity
-
-untimed = settings(deadline=None)
-"""Without hypothesis' own time limit: a busy machine is no failure."""
 
 HASH = "cache.example.com/desired-hash"
 
@@ -210,7 +207,6 @@ def other(value: Any) -> Any:
 # --- properties -------------------------------------------------------------------------------------------------------
 
 
-@untimed
 @given(specs())
 def test_every_valid_spec_builds_plain_json_without_null(spec: dict[str, Any]) -> None:
     for manifest in build(spec):
@@ -219,13 +215,11 @@ def test_every_valid_spec_builds_plain_json_without_null(spec: dict[str, Any]) -
         assert ": null" not in text
 
 
-@untimed
 @given(specs())
 def test_the_same_spec_gives_the_same_bytes(spec: dict[str, Any]) -> None:
     assert json.dumps(build(spec)) == json.dumps(build(copy.deepcopy(spec)))
 
 
-@untimed
 @given(specs())
 def test_what_is_done_to_a_manifest_never_reaches_the_spec(spec: dict[str, Any]) -> None:
     memcached = parsed(spec)
@@ -240,7 +234,6 @@ def test_what_is_done_to_a_manifest_never_reaches_the_spec(spec: dict[str, Any])
     assert built() == before
 
 
-@untimed
 @given(specs())
 def test_quantities_are_canonical(spec: dict[str, Any]) -> None:
     container = build(spec)[1]["spec"]["template"]["spec"]["containers"][0]
@@ -249,19 +242,16 @@ def test_quantities_are_canonical(spec: dict[str, Any]) -> None:
         assert {name: canonical_quantity(quantity) for name, quantity in quantities.items()} == quantities
 
 
-@untimed
 @given(manifests)
 def test_a_manifest_covers_itself(manifest: Manifest) -> None:
     assert covers(manifest, manifest) is None
 
 
-@untimed
 @given(manifests)
 def test_what_the_api_server_and_others_add_is_no_difference(manifest: Manifest) -> None:
     assert covers(manifest, as_stored(manifest)) is None
 
 
-@untimed
 @given(manifests)
 def test_a_changed_leaf_is_seen(manifest: Manifest) -> None:
     for path in owned_leaves(manifest):
@@ -269,7 +259,6 @@ def test_a_changed_leaf_is_seen(manifest: Manifest) -> None:
             assert covers(manifest, without_nothing(with_another(manifest, path))) is not None, path
 
 
-@untimed
 @given(manifests)
 def test_a_lost_leaf_is_seen(manifest: Manifest) -> None:
     for path in owned_leaves(manifest):
@@ -279,7 +268,6 @@ def test_a_lost_leaf_is_seen(manifest: Manifest) -> None:
             assert covers(manifest, without_nothing(lost)) is not None, path
 
 
-@untimed
 @given(manifests)
 def test_the_hash_changes_with_every_leaf(manifest: Manifest) -> None:
     for path in leaves(manifest):
@@ -287,7 +275,6 @@ def test_the_hash_changes_with_every_leaf(manifest: Manifest) -> None:
         assert (desired_hash(with_another(manifest, path)) == desired_hash(manifest)) is ignored, path
 
 
-@untimed
 @given(specs(), specs(), st.integers(0, 5))
 def test_the_hash_changes_only_with_the_manifest(one: dict[str, Any], two: dict[str, Any], replicas: int) -> None:
     first = desired_resources(parsed(one), default_image="cache:1", replicas=2)

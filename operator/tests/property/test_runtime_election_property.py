@@ -66,7 +66,7 @@ async def meddle(api: FakeApi, script: list[tuple[str, float]]) -> None:
         await asyncio.sleep(seconds)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(SEEDS, NETWORKS, NETWORKS, SCRIPTS)
 def test_never_two_leaders_and_one_in_the_end(
     seed: int, of_a: list[str], of_b: list[str], script: list[tuple[str, float]]
@@ -101,7 +101,7 @@ def expected(told: list[str]) -> list[str]:
     return pattern[: len(told)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, st.lists(st.sampled_from(["crash", "stop", "start", "wait"]), max_size=25))
 def test_never_two_leaders_among_replicas_that_come_and_go(seed: int, script: list[str]) -> None:
     rng = random.Random(seed)  # noqa: S311 - a test wants the same numbers again

@@ -124,5 +124,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.in_flight == len(self.working)
 
 
-QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestWorkQueue = QueueMachine.TestCase
