@@ -49,6 +49,24 @@ class Memcacheds:
         items: list[dict[str, Any]] = self.api.get(object_path(version, plural, self.namespace))["items"]
         return items
 
+    def look(self, name: str) -> dict[str, dict[str, Any]]:
+        """Return what the children say but for what Kubernetes counts in them: kind -> metadata and spec."""
+        looks = {}
+        for _, plural in CHILDREN:
+            body = self.child(plural, name)
+            if body is not None:
+                metadata = {key: body["metadata"].get(key) or {} for key in ("labels", "annotations")}
+                metadata["annotations"].pop("deployment.kubernetes.io/revision", None)
+                owners = body["metadata"].get("ownerReferences", [])
+                looks[plural] = {**metadata, "ownerReferences": owners, "spec": body["spec"]}
+        return looks
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        """Return a condition of the resource as it stands, {} when there is none."""
+        found = self.get(name) or {}
+        conditions = found.get("status", {}).get("conditions", [])
+        return next((condition for condition in conditions if condition["type"] == kind), {})
+
     def replicas(self, name: str) -> int | None:
         """Return what its Deployment asks for, None without a Deployment."""
         deployment = self.child("deployments", name)

@@ -55,7 +55,8 @@ def kwokctl_configuration(
         **({"audit-log-maxsize": str(1 << 20)} if audit_policy else {}),  # MiB: a log that rotates loses counts
         **extra_apiserver_args,
     }
-    controller_manager = {"leader-elect": "false"}
+    # Autoscalers look every 15 seconds otherwise.
+    controller_manager = {"leader-elect": "false", "horizontal-pod-autoscaler-sync-period": "1s"}
     if kcm_fast:
         # Its defaults (20 requests a second, 5 workers) would be what a benchmark of an operator measures.
         controller_manager |= {**_FAST, "concurrent-deployment-syncs": "20", "concurrent-replicaset-syncs": "20"}

@@ -35,12 +35,16 @@ def test_every_program_is_named_so_that_kwokctl_downloads_none() -> None:
 
 
 def test_the_controller_manager_keeps_its_limits_unless_asked() -> None:
-    assert arguments("kube-controller-manager") == {"leader-elect": "false"}
+    assert arguments("kube-controller-manager") == {
+        "leader-elect": "false",
+        "horizontal-pod-autoscaler-sync-period": "1s",
+    }
 
 
 def test_kcm_fast_lifts_them() -> None:
     assert arguments("kube-controller-manager", kcm_fast=True) == {
         "leader-elect": "false",
+        "horizontal-pod-autoscaler-sync-period": "1s",
         "kube-api-qps": "2000",
         "kube-api-burst": "4000",
         "concurrent-deployment-syncs": "20",
