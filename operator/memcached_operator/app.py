@@ -66,8 +66,9 @@ def run(settings: Settings, make_controllers: MakeControllers = memcached_contro
 
     `name` is who they are to the API server: user agent, field manager, and reporting controller of events.
     """
-    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
-    configure_logging(settings.log_level, json_lines=as_json, colour=settings.log_colour and not as_json)
+    terminal = sys.stderr.isatty()
+    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not terminal)
+    configure_logging(settings.log_level, json_lines=as_json, colour=settings.log_colour and terminal)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             return runner.run(_run(settings, make_controllers, name))

@@ -111,11 +111,16 @@ class Controller:
             case _:
                 stale = isinstance(error, ConflictError)
                 delay = max(self._backoff.next_delay(key), error.retry_after or 0.0)
-                level = logging.DEBUG if stale or self._backoff.failures(key) < 3 else logging.WARNING
+                level = logging.DEBUG if stale or not _is_news(self._backoff.failures(key)) else logging.WARNING
                 log.log(level, "%s %s: %s; next try in %.2f s", self.name, key, error, delay)
                 metrics.queue_retried()
                 self.queue.add_after(key, delay)
         return error.category
+
+
+def _is_news(failures: int) -> bool:
+    """Whether a failure is worth a line: the 4th, the 8th, the 16th...: not a blip, and not a line for every try."""
+    return failures >= 4 and failures & (failures - 1) == 0
 
 
 async def run_workers(controller: Controller, metrics: Metrics, tracer: Tracer) -> None:

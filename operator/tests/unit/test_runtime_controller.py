@@ -159,6 +159,19 @@ def test_failures_back_off_and_a_success_ends_that(error: Exception, caplog: pyt
     play(test)
 
 
+def test_a_failure_that_lasts_is_told_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def test(scene: Scene) -> None:
+        scene.answers(*[TransientError("503", status=503)] * 20)
+        scene.primaries.put(raw(1))
+        await seconds(10000)
+        assert len(scene.reconciler.take()) == 21
+
+    play(test)
+    assert len([record for record in caplog.records if "next try in" in record.message]) == 3
+
+
 def test_the_server_says_when_to_come_back() -> None:
     async def test(scene: Scene) -> None:
         scene.answers(TransientError("429", status=429, retry_after=20))
