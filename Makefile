@@ -15,8 +15,16 @@ SOURCES := $(wildcard operator hack examples bench e2e)
 KUBECTL ?= hack/kubectl
 
 # A week: a hijacked release is usually found within days.
-LOCK = $(PY) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+LOCK = $(PY) -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --exclude-newer '7 days' --custom-compile-command 'make lock' --quiet $(if $(UPGRADE),--upgrade)
+# Dependency groups of pyproject.toml, each with an environment of its own: they hold each other back.
+TOOL_GROUPS := build sbom checkov hadolint
+
+VERSION ?= $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' operator/memcached_operator/__init__.py)
+IMAGE_TAG_BASE ?= example.com/memcached-operator
+IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
+# The image of every Memcached that names none.
+MEMCACHED_IMAGE ?= docker.io/library/memcached:1.6.45
 
 # For example: make test ARGS='-k paused -x'
 ARGS ?=
@@ -71,9 +79,10 @@ golden-update: setup ## Write the golden manifests anew; read the diff before yo
 	GOLDEN_UPDATE=1 $(PY) -m pytest operator/tests/golden $(ARGS)
 
 .PHONY: lock
-lock: setup ## Pin requirements*.txt anew, with hashes, to packages at least a week old (UPGRADE=1: newest allowed)
-	$(LOCK) --extra otlp --output-file requirements.txt
-	$(LOCK) --extra otlp --extra dev --constraint requirements.txt --output-file requirements-dev.txt
+lock: setup ## Pin requirements*.txt and hack/requirements-*.txt anew, with hashes, to packages at least a week old (UPGRADE=1: newest allowed)
+	$(LOCK) pyproject.toml --extra otlp --output-file requirements.txt
+	$(LOCK) pyproject.toml --extra otlp --extra dev --constraint requirements.txt --output-file requirements-dev.txt
+	for group in $(TOOL_GROUPS); do $(LOCK) --group $$group --output-file hack/requirements-$$group.txt || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and the tools' caches (not the control plane's binaries)
@@ -93,15 +102,60 @@ manifests: generate ## The same, by the name that other operators give it
 verify-generate: setup ## Fail when a generated file is out of date
 	$(PY) -m memcached_operator.codegen --check
 
+##@ Image
+
+CONTAINER_TOOL ?= docker
+# Any base with Python 3.13 and pip, best pinned by its digest. Empty: the Dockerfile's.
+BASE_IMAGE ?=
+# For example linux/arm64. Empty: this machine's.
+PLATFORM ?=
+PLATFORMS ?= linux/amd64,linux/arm64
+REVISION ?= $(or $(shell git describe --always --abbrev=40 --dirty --exclude '*' 2>/dev/null),unknown)
+# The commit's time, not the clock's: the same commit has the same labels.
+SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
+CREATED = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ)
+IMAGE_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg CREATED=$(CREATED) \
+  $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE))
+
+.PHONY: docker-build
+docker-build: ## Build the operator's image IMG (CONTAINER_TOOL=podman, PLATFORM=linux/arm64, BASE_IMAGE=...)
+	$(CONTAINER_TOOL) build $(if $(PLATFORM),--platform $(PLATFORM)) $(IMAGE_ARGS) --tag $(IMG) .
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG
+	$(CONTAINER_TOOL) push $(IMG)
+
 ##@ The current cluster
+
+# Manifests with the images of IMG and MEMCACHED_IMAGE in them; no tracked file is changed.
+RENDER = KUSTOMIZE='$(KUSTOMIZE)' IMG='$(IMG)' MEMCACHED_IMAGE='$(MEMCACHED_IMAGE)' hack/render
+# Optional components of config/, for example: make deploy WITH='high-availability prometheus'
+WITH ?=
+# config/namespaced: rights in namespaces instead of the whole cluster.
+OVERLAY ?= config/default
+ignore-not-found ?= false
 
 .PHONY: install
 install: setup manifests ## Install the CRD
-	$(KUBECTL) apply --server-side -k config/crd
+	$(RENDER) config/crd | $(KUBECTL) apply --server-side --force-conflicts -f -
 
 .PHONY: uninstall
-uninstall: setup ## Remove the CRD, and with it every Memcached
-	$(KUBECTL) delete --ignore-not-found -k config/crd
+uninstall: setup ## Remove the CRD, and with it every Memcached (ignore-not-found=true: no error when it is not there)
+	$(RENDER) config/crd | $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+
+.PHONY: deploy
+deploy: setup manifests ## Install CRD and operator: IMG=..., MEMCACHED_IMAGE=..., WITH='high-availability ...'
+	$(RENDER) $(OVERLAY) $(WITH) | $(KUBECTL) apply --server-side --force-conflicts -f -
+
+# The CRD goes first, while the operator runs: a Memcached with deletionPolicy Drain waits for it to be drained.
+.PHONY: undeploy
+undeploy: uninstall ## Remove CRD, every Memcached, and the operator (OVERLAY, WITH as in deploy; ignore-not-found=true)
+	$(RENDER) $(OVERLAY) $(WITH) | $(KUBECTL) delete --ignore-not-found -f -
+
+.PHONY: build-installer
+build-installer: setup manifests ## Write dist/install.yaml: CRD and operator in one file, for kubectl apply
+	mkdir -p dist
+	$(RENDER) $(OVERLAY) $(WITH) > dist/install.yaml
 
 .PHONY: run
 run: setup ## Run the operator here, outside the cluster (ARGS=... goes to it; --help lists the flags)
