@@ -15,9 +15,11 @@ import aiohttp
 import uvloop
 
 from memcached_operator import __version__
+from memcached_operator.controller.census import by_condition, everyone, unobserved
 from memcached_operator.controller.reconciler import MemcachedReconciler
 from memcached_operator.controller.watches import MEMCACHED_WATCH, OWNED
 from memcached_operator.errors import OperatorError
+from memcached_operator.gvr import MEMCACHEDS
 from memcached_operator.kube.client import KubeClient, open_session
 from memcached_operator.kube.credentials import Credentials, load_credentials
 from memcached_operator.runtime import Controller, Manager
@@ -53,6 +55,9 @@ def memcached_controllers(context: Context) -> Sequence[Controller]:
     """The controllers of this operator. A new kind is one more line here."""
 
     def reconciler(stores: Stores) -> MemcachedReconciler:
+        caches = stores[MEMCACHEDS]
+        context.metrics.gauge("memcacheds", lambda: by_condition(everyone(caches)))
+        context.metrics.gauge("memcacheds_unobserved", lambda: unobserved(everyone(caches)))
         return MemcachedReconciler(
             context.api, stores, context.recorder, context.metrics, default_image=context.settings.default_image
         )

@@ -327,15 +327,24 @@ class Manager:
 
     def _register_gauges(self) -> None:
         controllers, informers = self._controllers, self._informers
-        gauges: dict[str, Callable[[], dict[str, float]]] = {
-            "workqueue_depth": lambda: {c.name: float(len(c.queue)) for c in controllers},
-            "informer_objects": lambda: {g.plural: float(len(s)) for c in controllers for g, s in c.stores.items()},
-            "informer_last_event_age_seconds": lambda: {i.gvr.plural: i.age() for i in informers},
-            "leader": lambda: {"": 1.0 if self.may_write() else 0.0},
-            "event_loop_lag_seconds": lambda: {"main": self._lag},
+        gauges: dict[str, Callable[[], dict[tuple[str, ...], float]]] = {
+            "workqueue_depth": lambda: {(c.name,): float(len(c.queue)) for c in controllers},
+            "informer_objects": lambda: {(g.plural,): float(len(s)) for c in controllers for g, s in c.stores.items()},
+            "informer_last_event_age_seconds": lambda: _oldest(informers),
+            "leader": lambda: {(): 1.0 if self.may_write() else 0.0},
+            "event_loop_lag_seconds": lambda: {("main",): self._lag},
         }
         for name, callback in gauges.items():
             self._metrics.gauge(name, callback)
+
+
+def _oldest(informers: Sequence[Informer]) -> dict[tuple[str, ...], float]:
+    """By resource, the age (s) of the watch that was silent for the longest: each namespace has one of its own."""
+    ages: dict[tuple[str, ...], float] = {}
+    for informer in informers:
+        resource = (informer.gvr.plural,)
+        ages[resource] = max(ages.get(resource, 0.0), informer.age())
+    return ages
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -104,8 +104,8 @@ class Metrics(Protocol):
         """An event about a resource was not posted."""
         ...
 
-    def gauge(self, name: str, callback: Callable[[], Mapping[str, float]]) -> None:
-        """`callback` gives the present values by label; it may be called from another thread."""
+    def gauge(self, name: str, callback: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
+        """`callback` gives the present numbers by label values; it may be called from another thread."""
         ...
 
 

@@ -1,7 +1,4 @@
-"""What the operator counts, in one place, and the page that shows it. Satisfies `runtime.ports.Metrics`.
-
-Label values are few by design: never a resource's name, a namespace or an error's text.
-"""
+"""What the operator counts, and the page that shows it. Satisfies `runtime.ports.Metrics`. Names are in catalog.py."""
 
 from __future__ import annotations
 
@@ -11,26 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
 
+from memcached_operator.telemetry.catalog import BUILD_INFO, COUNTERS, GAUGES, HISTOGRAMS, PREFIX
 from memcached_operator.telemetry.instruments import Counter, Histogram
 from memcached_operator.telemetry.readers import SCOPE, PrometheusPage, push_reader
 from memcached_operator.telemetry.resource import process_resource
 
-PREFIX = "memcached_operator_"
-
 # Seconds. A reconcile without writes takes about 1 ms, one write 5 to 20 ms, an overloaded API server seconds.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-GaugeCallback = Callable[[], Mapping[str, float]]
+GaugeCallback = Callable[[], Mapping[tuple[str, ...], float]]
 Callback = Callable[[CallbackOptions], Iterable[Observation]]
-
-# name, as on /metrics after PREFIX: (label, or "" when there is one series only; description)
-GAUGES = {
-    "event_loop_lag_seconds": ("loop", "How late the event loop ran its last timer."),
-    "informer_last_event_age_seconds": ("resource", "Time since the watch of this resource was last heard."),
-    "informer_objects": ("resource", "Objects known from the watch of this resource."),
-    "leader": ("", "1 when this process holds the lease and may write, else 0."),
-    "workqueue_depth": ("controller", "Keys that wait for a worker."),
-}
 
 
 class Metrics:
@@ -40,27 +27,14 @@ class Metrics:
     """
 
     def __init__(self, version: str, *, push: bool = False) -> None:
-        self._reconciles = Histogram(
-            PREFIX + "reconcile_duration",
-            "Time of one reconcile, from taking the key to the last write.",
-            BOUNDS,
-            ("controller", "result"),
-        )
-        self._waits = Histogram(PREFIX + "workqueue_wait", "Time a key waited until a worker took it.", BOUNDS)
-        self._retries = _counter("workqueue_retries", "Keys added again after an error, with back-off.")
-        self._requests = _counter(
-            "kube_api_requests",
-            "Requests to the API server. code is the HTTP status, or `error` when there was no answer.",
-            "verb",
-            "resource",
-            "code",
-        )
-        self._relists = _counter("informer_relists", "Full lists after the first one.", "resource", "why")
-        self._repairs = _counter(
-            "drift_repaired", "Children put back after somebody else changed or deleted them.", "kind"
-        )
-        self._kopf_restarts = _counter("kopf_restarts", "Times that kopf ended and was started again.")
-        self._dropped_events = _counter("events_dropped", "Kubernetes events not sent because of the rate limit.")
+        self._reconciles = _histogram("reconcile_duration")
+        self._waits = _histogram("workqueue_wait")
+        self._retries = _counter("workqueue_retries")
+        self._requests = _counter("kube_api_requests")
+        self._relists = _counter("informer_relists")
+        self._repairs = _counter("drift_repaired")
+        self._kopf_restarts = _counter("kopf_restarts")
+        self._dropped_events = _counter("events_dropped")
         self._gauges: dict[str, list[GaugeCallback]] = {}
 
         histograms = (self._reconciles, self._waits)
@@ -122,7 +96,7 @@ class Metrics:
     def gauge(self, name: str, callback: GaugeCallback) -> None:
         """Ask `callback` for a current value at each scrape.
 
-        `name` is one of GAUGES. `callback` returns a number for each value of the gauge's label (`""` when none).
+        `name` is one of GAUGES. `callback` returns a number for each combination of label values (`()` without labels).
         It may run in another thread: it reads plain numbers and touches no event loop. A name may have several
         callbacks: their series stand side by side.
 
@@ -130,14 +104,14 @@ class Metrics:
             ValueError: `name` is not in GAUGES.
         """
         if name not in GAUGES:
-            raise ValueError(f"no gauge is called {name!r}; add it to GAUGES in {__name__}")
+            raise ValueError(f"no gauge is called {name!r}; add it to GAUGES in catalog.py")
         callbacks = self._gauges.setdefault(name, [])
         callbacks.append(callback)
         if len(callbacks) == 1:
-            label, description = GAUGES[name]
+            labels, description = GAUGES[name]
             # The exposition adds the unit's name.
             bare, unit = name.removesuffix("_seconds"), "s" if name.endswith("_seconds") else ""
-            self._meter.create_observable_gauge(PREFIX + bare, [_values(label, callbacks)], unit, description)
+            self._meter.create_observable_gauge(PREFIX + bare, [_values(labels, callbacks)], unit, description)
 
     def render(self) -> bytes:
         """All metrics, in the Prometheus text format 0.0.4. Takes milliseconds."""
@@ -152,18 +126,24 @@ class Metrics:
             self._meter.create_observable_counter(counter.name, [_counts(counter)], description=counter.description)
         # The histogram has counted the reconciles already: nothing more to do on the hot path.
         self._meter.create_observable_counter(
-            PREFIX + "reconcile", [_observations(self._reconciles)], description="Reconciles by result."
+            PREFIX + "reconcile", [_observations(self._reconciles)], description=COUNTERS["reconcile"].meaning
         )
 
     def _export_build_info(self, version: str) -> None:
-        facts = Observation(1, {"version": version, "python_version": platform.python_version()})
+        facts = Observation(1, _attributes(BUILD_INFO.labels, (version, platform.python_version())))
         self._meter.create_observable_gauge(
-            PREFIX + "build_info", [lambda _options: [facts]], description="Always 1; the labels say what runs."
+            PREFIX + "build_info", [lambda _options: [facts]], description=BUILD_INFO.meaning
         )
 
 
-def _counter(name: str, description: str, *labels: str) -> Counter:
-    return Counter(PREFIX + name, description, labels)
+def _counter(name: str) -> Counter:
+    labels, meaning = COUNTERS[name]
+    return Counter(PREFIX + name, meaning, labels)
+
+
+def _histogram(name: str) -> Histogram:
+    labels, meaning = HISTOGRAMS[name]
+    return Histogram(PREFIX + name, meaning, BOUNDS, labels)
 
 
 def _attributes(labels: Sequence[str], values: Sequence[str]) -> dict[str, str]:
@@ -186,12 +166,12 @@ def _observations(histogram: Histogram) -> Callback:
     return observe
 
 
-def _values(label: str, callbacks: Sequence[GaugeCallback]) -> Callback:
+def _values(labels: Sequence[str], callbacks: Sequence[GaugeCallback]) -> Callback:
     def observe(_options: CallbackOptions) -> Iterable[Observation]:
         return [
-            Observation(value, {label: of} if label else {})
+            Observation(number, _attributes(labels, values))
             for callback in callbacks
-            for of, value in callback().items()
+            for values, number in callback().items()
         ]
 
     return observe

@@ -23,7 +23,7 @@ class RecordedMetrics:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.gauges: dict[str, Callable[[], Mapping[str, float]]] = {}
+        self.gauges: dict[str, Callable[[], Mapping[tuple[str, ...], float]]] = {}
 
     def reconcile_finished(self, controller: str, result: str, seconds: float) -> None:
         assert seconds >= 0
@@ -45,7 +45,7 @@ class RecordedMetrics:
     def event_dropped(self) -> None:
         self.counts["event dropped"] += 1
 
-    def gauge(self, name: str, callback: Callable[[], Mapping[str, float]]) -> None:
+    def gauge(self, name: str, callback: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
         self.gauges[name] = callback
 
 

@@ -160,7 +160,7 @@ def test_a_standby_is_warm_and_ready_and_does_nothing() -> None:
         await seconds(600)
         assert b.reconciler.take() == []
         assert len(b.controller.primary) == 3
-        assert b.metrics.gauges["leader"]() == {"": 0.0}
+        assert b.metrics.gauges["leader"]() == {(): 0.0}
 
     play(test)
 
@@ -520,10 +520,10 @@ def test_gauges_tell_what_is() -> None:
         a = replica()
         await seconds(1.5)
         gauges = a.metrics.gauges
-        assert gauges["leader"]() == {"": 1.0}
-        assert gauges["informer_objects"]() == {"memcacheds": 2.0, "services": 1.0, "deployments": 0.0}
-        assert gauges["workqueue_depth"]() == {"test": 0.0}
-        assert gauges["informer_last_event_age_seconds"]()["services"] < 2
-        assert gauges["event_loop_lag_seconds"]() == {"main": 0.0}
+        assert gauges["leader"]() == {(): 1.0}
+        assert gauges["informer_objects"]() == {("memcacheds",): 2.0, ("services",): 1.0, ("deployments",): 0.0}
+        assert gauges["workqueue_depth"]() == {("test",): 0.0}
+        assert gauges["informer_last_event_age_seconds"]()["services",] < 2
+        assert gauges["event_loop_lag_seconds"]() == {("main",): 0.0}
 
     play(test)

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from memcached_operator.runtime import ports
-from memcached_operator.telemetry.metrics import GAUGES, Metrics
+from memcached_operator.telemetry.catalog import GAUGES, LABELS, documented
+from memcached_operator.telemetry.metrics import Metrics
 
 
 def samples(metrics: Metrics) -> dict[str, list[Sample]]:
@@ -38,15 +39,15 @@ def every_metric() -> Metrics:
     metrics.drift_repaired("Deployment")
     metrics.kopf_restarted()
     metrics.event_dropped()
-    for name, (label, _) in GAUGES.items():
-        metrics.gauge(name, {"one" if label else "": 1.0}.copy)
+    for name, (labels, _) in GAUGES.items():
+        metrics.gauge(name, {labels: 1.0}.copy)
     return metrics
 
 
 def test_the_machinery_can_use_it() -> None:
     port: ports.Metrics = Metrics("1.2.3")  # mypy is the judge here
     port.kopf_restarted()
-    port.gauge("leader", lambda: {"": 1.0})
+    port.gauge("leader", lambda: {(): 1.0})
 
 
 def test_counters_count_by_label() -> None:
@@ -83,17 +84,17 @@ def test_reconciles_are_timed_and_counted() -> None:
 
 def test_gauges_are_asked_at_each_scrape() -> None:
     metrics = Metrics("1.2.3")
-    depth = {"memcached": 3.0}
+    depth = {("memcached",): 3.0}
     metrics.gauge("workqueue_depth", lambda: depth)
     assert value(metrics, "workqueue_depth", controller="memcached") == 3
-    depth["memcached"] = 0.0
+    depth["memcached",] = 0.0
     assert value(metrics, "workqueue_depth", controller="memcached") == 0
 
 
 def test_a_gauge_may_have_several_callbacks() -> None:
     metrics = Metrics("1.2.3")
-    metrics.gauge("informer_objects", lambda: {"pods": 4.0})
-    metrics.gauge("informer_objects", lambda: {"services": 2.0})
+    metrics.gauge("informer_objects", lambda: {("pods",): 4.0})
+    metrics.gauge("informer_objects", lambda: {("services",): 2.0})
     assert value(metrics, "informer_objects", resource="pods") == 4
     assert value(metrics, "informer_objects", resource="services") == 2
 
@@ -103,10 +104,17 @@ def test_an_unknown_gauge_is_refused() -> None:
         Metrics("1.2.3").gauge("depth", dict)
 
 
+def test_a_gauge_may_have_several_labels() -> None:
+    metrics = Metrics("1.2.3")
+    metrics.gauge("memcacheds", lambda: {("Ready", "False", "Unschedulable"): 2.0, ("Ready", "True", "AllReady"): 5.0})
+    assert value(metrics, "memcacheds", condition="Ready", status="False", reason="Unschedulable") == 2
+    assert value(metrics, "memcacheds", condition="Ready", status="True", reason="AllReady") == 5
+
+
 def test_a_broken_gauge_does_not_take_the_page_with_it() -> None:
     metrics = Metrics("1.2.3")
 
-    def broken() -> dict[str, float]:
+    def broken() -> dict[tuple[str, ...], float]:
         raise RuntimeError("no such thing")
 
     metrics.gauge("leader", broken)
@@ -165,3 +173,16 @@ def test_every_name_follows_the_conventions() -> None:
         assert family.documentation.strip()
         assert not name.endswith(("_total", "_count", "_sum", "_bucket", "_milliseconds", "_ms"))
         assert (family.type == "counter") == all(s.name.endswith("_total") for s in family.samples)
+
+
+def test_the_catalog_is_what_the_page_shows() -> None:
+    found = {
+        (family.name + ("_total" if family.type == "counter" else ""), family.type, family.documentation)
+        for family in text_string_to_metric_families(every_metric().render().decode())
+        if not family.name.startswith("process_")
+    }
+    assert found == {(name, kind, metric.meaning) for name, kind, metric in documented()}
+
+
+def test_every_label_is_explained() -> None:
+    assert {label for _, _, metric in documented() for label in metric.labels} == LABELS.keys()
