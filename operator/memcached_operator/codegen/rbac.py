@@ -9,6 +9,7 @@ from memcached_operator.kube import permissions
 
 Manifest = dict[str, Any]
 
+_PREFIX = "memcached-operator-"
 _NAMESPACE = "system"
 _ACCOUNT = "controller-manager"
 _RBAC = "rbac.authorization.k8s.io"
@@ -33,10 +34,28 @@ def manifests() -> dict[str, Manifest]:
         "leader_election_role_binding": _binding(
             "Role", "leader-election-role", _metadata("leader-election-rolebinding", namespace=_NAMESPACE)
         ),
+        # For a scraper, where a proxy asks who may read: the operator itself does not.
+        "metrics_reader_role": _role(
+            "ClusterRole", _metadata("metrics-reader"), [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+        ),
         # For people: what they may do with Memcacheds. Aggregated into Kubernetes' own admin, edit and view.
         "memcached_admin_role": _user_role("admin", [*_READ, *_WRITE]),
         "memcached_editor_role": _user_role("editor", [*_READ, *_WRITE]),
         "memcached_viewer_role": _user_role("viewer", _READ),
+    }
+
+
+def watched_namespace_manifests() -> dict[str, Manifest]:
+    """The operator's rights in one namespace, which is given when they are applied: instead of the ClusterRole.
+
+    No overlay of config/default renames them, so they have its prefix and namespace already.
+    """
+    role = f"{_PREFIX}manager-role"
+    subject = {"kind": "ServiceAccount", "name": f"{_PREFIX}{_ACCOUNT}", "namespace": f"{_PREFIX}{_NAMESPACE}"}
+    binding = _binding("Role", role, _metadata(f"{_PREFIX}manager-rolebinding"))
+    return {
+        "role": _role("Role", _metadata(role), permissions.cluster_role_rules()),
+        "role_binding": {**binding, "subjects": [subject]},
     }
 
 

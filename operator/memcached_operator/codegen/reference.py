@@ -83,12 +83,17 @@ In the namespaces that it watches (a ClusterRole, or a Role in each):
 {_table(header, map(_permission_row, WATCHED_NAMESPACES))}
 In its own namespace (a Role):
 
-{_table(header, map(_permission_row, OWN_NAMESPACE))}"""
+{_table(header, map(_permission_row, OWN_NAMESPACE))}
+It asks nobody who scrapes it: metrics are served over plain HTTP to whoever reaches the port, so it has no right to
+TokenReviews or SubjectAccessReviews. config/network-policy limits who reaches it. The ClusterRole `metrics-reader` is for
+scrapers behind a proxy that does ask; the operator does not look at it.
+"""
 
 
 def _permission_row(permission: Permission) -> tuple[str, ...]:
     group = f"`{permission.group}`" if permission.group else "core"
-    return group, f"`{permission.resource}`", ", ".join(permission.verbs), permission.why
+    names = f", only {', '.join(f'`{name}`' for name in permission.names)}" if permission.names else ""
+    return group, f"`{permission.resource}`{names}", ", ".join(permission.verbs), permission.why
 
 
 def _field_rows(schema: Schema, prefix: str = "") -> Iterator[tuple[str, ...]]:

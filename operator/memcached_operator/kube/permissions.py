@@ -10,17 +10,23 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Verbs on one resource. `group` is empty for core/v1; `resource` may be `memcacheds/status`."""
+    """Verbs on one resource. `group` is empty for core/v1; `resource` may be `memcacheds/status`.
+
+    `names` empty: objects of any name.
+    """
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     why: str
+    names: tuple[str, ...] = ()
 
 
 _WATCHED = ("get", "list", "watch")
 _OWNED = (*_WATCHED, "create", "patch", "delete")
 _CACHE = "cache.example.com"
+LEASE = "memcached-operator"
+"""The only Lease that may be held: another `--leader-election-id` needs another Role."""
 
 WATCHED_NAMESPACES: tuple[Permission, ...] = (
     Permission(
@@ -56,8 +62,15 @@ OWN_NAMESPACE: tuple[Permission, ...] = (
     Permission(
         "coordination.k8s.io",
         "leases",
-        ("get", "watch", "create", "update"),
-        "Leader election: one Lease, watched by the standbys, renewed by the leader.",
+        ("create",),
+        "Leader election: the Lease is made once. RBAC cannot tell the name of what is only being made.",
+    ),
+    Permission(
+        "coordination.k8s.io",
+        "leases",
+        ("get", "watch", "update"),
+        "Leader election: the Lease is watched by the standbys and renewed by the leader.",
+        names=(LEASE,),
     ),
 )
 """Needed in the namespace of the Lease only."""
@@ -83,4 +96,9 @@ def allows(verb: str, group: str, resource: str, subresource: str = "") -> bool:
 
 
 def _rule(permission: Permission) -> JsonObject:
-    return {"apiGroups": [permission.group], "resources": [permission.resource], "verbs": list(permission.verbs)}
+    return {
+        "apiGroups": [permission.group],
+        "resources": [permission.resource],
+        **({"resourceNames": list(permission.names)} if permission.names else {}),
+        "verbs": list(permission.verbs),
+    }

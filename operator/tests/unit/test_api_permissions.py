@@ -3,12 +3,14 @@ from __future__ import annotations
 from itertools import chain
 
 from memcached_operator.kube.permissions import (
+    LEASE,
     OWN_NAMESPACE,
     WATCHED_NAMESPACES,
     allows,
     cluster_role_rules,
     leader_election_rules,
 )
+from memcached_operator.settings import parse
 
 ALL = (*WATCHED_NAMESPACES, *OWN_NAMESPACE)
 
@@ -21,7 +23,7 @@ def test_no_wildcard_and_no_secrets() -> None:
 
 
 def test_a_resource_has_one_row() -> None:
-    rows = [(p.group, p.resource) for p in ALL]
+    rows = [(p.group, p.resource, p.names) for p in ALL]
     assert len(rows) == len(set(rows))
 
 
@@ -42,4 +44,18 @@ def test_allows_follows_the_table() -> None:
 
 def test_rules_have_rbac_form() -> None:
     assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]} in cluster_role_rules()
-    assert [rule["resources"] for rule in leader_election_rules()] == [["leases"]]
+    assert leader_election_rules() == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["memcached-operator"],
+            "verbs": ["get", "watch", "update"],
+        },
+    ]
+
+
+def test_the_lease_of_the_role_is_the_one_that_is_held_by_default() -> None:
+    election = parse(["run", "--leader-election-namespace=system"], {}).leader_election
+    assert election
+    assert election.name == LEASE
