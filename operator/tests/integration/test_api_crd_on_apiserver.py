@@ -1,7 +1,13 @@
-"""The CRD on a real API server: it is served, and it judges every spec as `parse` does."""
+"""The CRD on a real API server: it is served, and it judges every spec as `parse` does.
+
+`CRD_CASES=1000` tries so many specs of each kind, instead of 60.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +26,18 @@ from memcached_operator.api.validation import parse
 from memcached_specs import broken_specs, valid_specs
 
 SAMPLES = sorted((REPOSITORY / "config" / "samples").glob("cache_*.yaml"))
+# Its page shows what is refused, and test_api_bad_inputs.py that it is.
+NOT_PAGES = {"bad-inputs.md"}
+PAGES = [
+    page
+    for page in (*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md")))
+    if page.name not in NOT_PAGES
+]
 COLLECTION = f"{object_path(API_VERSION, PLURAL, 'default')}?dryRun=All&fieldValidation=Strict"
 
 # The API server is one for all examples.
 against_the_server = settings(
-    max_examples=60,
+    max_examples=int(os.environ.get("CRD_CASES", "60")),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -45,6 +58,7 @@ def test_the_crd_is_established_and_structural(control_plane: ControlPlane) -> N
         object_path("apiextensions.k8s.io/v1", "customresourcedefinitions", None, f"{PLURAL}.{GROUP}")
     )
     conditions = {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]}
+    # A schema that is not structural would show as a third one, NonStructuralSchema.
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
     assert stored["status"]["acceptedNames"]["shortNames"] == ["mc"]
 
@@ -63,6 +77,30 @@ def test_nothing_of_the_crd_is_dropped(control_plane: ControlPlane) -> None:
 @pytest.mark.usefixtures("crd")
 def test_samples_are_taken(control_plane: ControlPlane, sample: Path) -> None:
     assert refusal(control_plane.api, yaml.safe_load(sample.read_text(encoding="utf-8"))["spec"]) == ""
+
+
+def memcacheds(page: Path) -> Iterator[dict[str, Any]]:
+    """The Memcacheds among the page's snippets."""
+    for snippet in re.findall(r"^```ya?ml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        for document in yaml.safe_load_all(snippet):
+            if isinstance(document, dict) and document.get("kind") == KIND:
+                yield document
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        pytest.param(snippet, id=f"{page.stem}-{number}")
+        for page in PAGES
+        for number, snippet in enumerate(memcacheds(page))
+    ],
+)
+@pytest.mark.usefixtures("crd")
+def test_snippets_of_the_documentation_are_taken(control_plane: ControlPlane, snippet: dict[str, Any]) -> None:
+    assert snippet["apiVersion"] == API_VERSION
+    assert refusal(control_plane.api, snippet["spec"]) == ""
+    name = snippet["metadata"]["name"]
+    assert isinstance(parse(name, "default", "uid-1", 1, snippet["spec"]), Memcached)
 
 
 @pytest.mark.usefixtures("crd")
