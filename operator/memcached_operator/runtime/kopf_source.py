@@ -39,6 +39,7 @@ Deliver = Callable[[GVR, str, bytes], None]
 LISTED = "LISTED"
 """In the inbox: kopf has listed the kind and opened a watch from there."""
 
+_IDENTITY: Any = "kopf"  # kopf's own type for it is private
 SLICE = 100  # events that are taken from the inbox before the main loop may do something else
 DEAF_SECONDS = 400.0  # kopf asks for each watch anew after 330 s at most, and after 15 s when that fails
 STOP_SECONDS = 5.0
@@ -264,6 +265,8 @@ class KopfSource:
             await kopf.operator(
                 registry=self._registry(),
                 settings=_settings(self._kinds),
+                # Unused without peering. But kopf would look for a user name, and a pod's numeric user has none.
+                identity=_IDENTITY,
                 standalone=True,
                 clusterwide=not self._namespaces,
                 namespaces=list(self._namespaces),

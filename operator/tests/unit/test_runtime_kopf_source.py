@@ -115,6 +115,18 @@ async def test_events_are_delivered_in_the_main_loop_and_nothing_is_written() ->
     assert s.restarts == 0
 
 
+async def test_a_user_without_a_name_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container the user is a number that no passwd file knows."""
+
+    def nobody() -> str:
+        raise OSError("No username set in the environment")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    async with scene() as running:
+        await running.until_watching()
+        assert running.restarts == 0
+
+
 async def test_it_says_when_it_has_listed_also_when_there_is_nothing() -> None:
     async with scene() as s:
         await s.until(lambda: s.listed == 1, "the first list")
