@@ -34,17 +34,19 @@ class ApiError(RuntimeError):
 class Api:
     """One user's connection to one API server. Close it, or use it in `with`.
 
+    `impersonate` names a user in whose name every request is made; the user of the credentials needs the right to it.
     Threads may share it: requests take turns. Where the server cannot be reached, OSError or
     http.client.HTTPException is raised.
     """
 
-    def __init__(self, credentials: Credentials, timeout: float = 30) -> None:
+    def __init__(self, credentials: Credentials, timeout: float = 30, impersonate: str | None = None) -> None:
         parts = urllib.parse.urlsplit(credentials.server)
         context = ssl.create_default_context(cafile=str(credentials.authority))
         context.load_cert_chain(credentials.certificate, credentials.key)
         self._address = (parts.hostname or "", parts.port or 443)
         self._context = context
         self._timeout = timeout
+        self._identity = {"Impersonate-User": impersonate} if impersonate else {}
         self._connection: http.client.HTTPSConnection | None = None
         self._lock = threading.Lock()
 
@@ -52,7 +54,7 @@ class Api:
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> tuple[int, Any]:
         """Send one request; return its status, whatever it is, and the decoded JSON (text where it is no JSON)."""
-        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        headers = {"Content-Type": content_type, "Accept": "application/json", **self._identity}
         payload = None if body is None else json.dumps(body)
         with self._lock:
             connection = self._usable_connection()

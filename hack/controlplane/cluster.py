@@ -172,9 +172,16 @@ class ControlPlane:
     def api(self) -> Api:
         """Return the administrator's connection, closed by `close` and `stop`."""
         if self._api is None:
-            pki = self.folder / "pki"
-            self._api = Api(Credentials(self.server, pki / "ca.crt", pki / "admin.crt", pki / "admin.key"))
+            self._api = Api(self._administrator())
         return self._api
+
+    def api_as(self, user: str) -> Api:
+        """Return a connection of the administrator in the name of `user`, such as a service account. Close it."""
+        return Api(self._administrator(), impersonate=user)
+
+    def _administrator(self) -> Credentials:
+        pki = self.folder / "pki"
+        return Credentials(self.server, pki / "ca.crt", pki / "admin.crt", pki / "admin.key")
 
     def credentials(self, user: str) -> Credentials:
         """Return credentials of `user`, made on first use. It has no rights but by RBAC: see rbac.py."""
