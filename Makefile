@@ -102,6 +102,14 @@ manifests: generate ## The same, by the name that other operators give it
 verify-generate: setup ## Fail when a generated file is out of date
 	$(PY) -m memcached_operator.codegen --check
 
+# What `make verify-packaging` asks for.
+PACKAGING_TOOLS := go helm helm-docs kubeconform kustomize operator-sdk opm
+
+.PHONY: verify-packaging
+verify-packaging: setup ## Judge what is shipped: kustomize output, chart, bundle, catalog (ARGS=... goes to pytest)
+	@hack/tool $(PACKAGING_TOOLS) >/dev/null
+	$(PY) -m pytest operator/tests/packaging $(ARGS)
+
 ##@ Image
 
 CONTAINER_TOOL ?= docker
@@ -124,6 +132,93 @@ docker-build: ## Build the operator's image IMG (CONTAINER_TOOL=podman, PLATFORM
 .PHONY: docker-push
 docker-push: ## Push the image IMG
 	$(CONTAINER_TOOL) push $(IMG)
+
+##@ OLM
+
+BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+# Every bundle that the catalog offers.
+BUNDLE_IMGS ?= $(BUNDLE_IMG)
+CHANNELS ?= candidate
+DEFAULT_CHANNEL ?= candidate
+# true: the bundle names its images by digest; they have to be in their registry.
+USE_IMAGE_DIGESTS ?= false
+CATALOG_BASE_IMG ?= quay.io/operator-framework/opm:v1.73.0
+OPERATOR_SDK ?= operator-sdk
+OPM ?= opm
+
+.PHONY: bundle
+bundle: setup manifests ## Make bundle/ anew for IMG and VERSION (CHANNELS, DEFAULT_CHANNEL, USE_IMAGE_DIGESTS=true)
+	OPERATOR_SDK='$(OPERATOR_SDK)' KUSTOMIZE='$(KUSTOMIZE)' $(PY) hack/bundle.py --version $(VERSION) --image $(IMG) \
+	  --memcached-image $(MEMCACHED_IMAGE) --channels $(CHANNELS) --default-channel '$(DEFAULT_CHANNEL)' \
+	  $(if $(filter true,$(USE_IMAGE_DIGESTS)),--use-image-digests)
+
+.PHONY: bundle-build
+bundle-build: ## Build the bundle's image BUNDLE_IMG
+	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t $(BUNDLE_IMG) .
+
+.PHONY: bundle-push
+bundle-push: ## Push the bundle's image
+	$(MAKE) docker-push IMG=$(BUNDLE_IMG)
+
+.PHONY: catalog-build
+catalog-build: setup ## Build the catalog CATALOG_IMG of the pushed bundles BUNDLE_IMGS (CATALOG_BASE_IMG=... with opm)
+	OPM='$(OPM)' $(PY) hack/catalog.py $(BUNDLE_IMGS)
+	$(CONTAINER_TOOL) build -f catalog.Dockerfile --build-arg CATALOG_BASE_IMG=$(CATALOG_BASE_IMG) -t $(CATALOG_IMG) .
+
+.PHONY: catalog-push
+catalog-push: ## Push the catalog's image
+	$(MAKE) docker-push IMG=$(CATALOG_IMG)
+
+.PHONY: previous-release
+previous-release: setup ## Build the release before this one: chart, bundle, images (PUSH=true pushes them)
+	CONTAINER_TOOL=$(CONTAINER_TOOL) IMAGE_TAG_BASE=$(IMAGE_TAG_BASE) PUSH=$(PUSH) hack/previous-release.sh
+
+##@ Helm
+
+HELM ?= helm
+HELM_DOCS ?= helm-docs
+CHART := helm/memcached-operator
+RELEASE ?= memcached-operator
+RELEASE_NAMESPACE ?= memcached-operator-system
+
+.PHONY: helm-lint
+helm-lint: ## helm lint --strict, with the default values and with each file of ci/
+	@HELM='$(HELM)' hack/tool helm >/dev/null
+	$(HELM) lint --strict $(CHART)
+	for values in $(CHART)/ci/*-values.yaml; do $(HELM) lint --strict $(CHART) --values $$values || exit; done
+
+.PHONY: helm-package
+helm-package: ## Pack the chart into dist/, with IMG and MEMCACHED_IMAGE as its defaults
+	HELM='$(HELM)' hack/package-chart $(VERSION) $(IMG) $(MEMCACHED_IMAGE)
+
+.PHONY: helm-docs
+helm-docs: ## Write the chart's README.md anew, from the comments of values.yaml
+	@HELM_DOCS='$(HELM_DOCS)' hack/tool helm-docs >/dev/null
+	$(HELM_DOCS) --chart-search-root $(CHART) --sort-values-order file --log-level warning
+
+.PHONY: helm-install
+helm-install: helm-package ## Install or upgrade RELEASE in RELEASE_NAMESPACE (ARGS='--set replicas=2')
+	$(HELM) upgrade --install $(RELEASE) dist/memcached-operator-$(VERSION).tgz \
+	  --namespace $(RELEASE_NAMESPACE) --create-namespace --wait $(ARGS)
+
+.PHONY: helm-uninstall
+helm-uninstall: ## Uninstall RELEASE; the CRD and every Memcached stay
+	$(HELM) uninstall $(RELEASE) --namespace $(RELEASE_NAMESPACE) --wait $(ARGS)
+
+##@ Monitoring and releases
+
+PROMTOOL ?= promtool
+
+.PHONY: verify-alerts
+verify-alerts: ## Test the alert rules of config/prometheus with promtool
+	@PROMTOOL='$(PROMTOOL)' hack/tool promtool >/dev/null
+	$(PROMTOOL) check rules config/prometheus/alerts.yaml
+	$(PROMTOOL) test rules config/prometheus/alerts_test.yaml
+
+.PHONY: release
+release: setup ## Write VERSION=x.y.z into every place, and the changelog's section (ARGS=--dry-run: only say what)
+	OPERATOR_SDK='$(OPERATOR_SDK)' KUSTOMIZE='$(KUSTOMIZE)' $(PY) hack/release.py $(VERSION) $(ARGS)
 
 ##@ The current cluster
 
