@@ -34,7 +34,7 @@ reads and writes `spec.size`, so that `kubectl scale` and autoscalers work on th
 
 ## spec
 
-{_table(("Field", "Type", "Default", "Allowed", "Meaning"), _field_rows(spec))}
+{table(("Field", "Type", "Default", "Allowed", "Meaning"), _field_rows(spec))}
 Fields of core/v1 types take what Kubernetes takes, with bounds on lists and texts. `resources` speaks of `cpu`,
 `memory` and `ephemeral-storage` only.
 
@@ -47,10 +47,10 @@ existed stays; the operator leaves its children as they are, and says the same i
 {_bullets(dict.fromkeys(_rules(root, "")))}
 ## status
 
-{_table(("Field", "Type", "Default", "Allowed", "Meaning"), _field_rows(status))}
+{table(("Field", "Type", "Default", "Allowed", "Meaning"), _field_rows(status))}
 ## Columns of `kubectl get`
 
-{_table(("Column", "From", "Meaning"), _column_rows(version["additionalPrinterColumns"]))}"""
+{table(("Column", "From", "Meaning"), _column_rows(version["additionalPrinterColumns"]))}"""
 
 
 def conditions_page() -> str:
@@ -62,12 +62,12 @@ def conditions_page() -> str:
 `kubectl wait --for=condition=Ready memcached/NAME` waits for the summary. `lastTransitionTime` changes only when the
 status of a condition does.
 
-{_table(("Type", "Meaning"), types)}
+{table(("Type", "Meaning"), types)}
 ## Reasons
 
 A closed list: no other word appears in `reason`.
 
-{_table(("Reason", "Meaning"), reasons)}"""
+{table(("Reason", "Meaning"), reasons)}"""
 
 
 def permissions_page() -> str:
@@ -80,13 +80,13 @@ with an image of their choice in that namespace, as with a Deployment.
 
 In the namespaces that it watches (a ClusterRole, or a Role in each):
 
-{_table(header, map(_permission_row, WATCHED_NAMESPACES))}
+{table(header, map(_permission_row, WATCHED_NAMESPACES))}
 In its own namespace (a Role):
 
-{_table(header, map(_permission_row, OWN_NAMESPACE))}
+{table(header, map(_permission_row, OWN_NAMESPACE))}
 It asks nobody who scrapes it: metrics are served over plain HTTP to whoever reaches the port, so it has no right to
-TokenReviews or SubjectAccessReviews. config/network-policy limits who reaches it. The ClusterRole `metrics-reader` is for
-scrapers behind a proxy that does ask; the operator does not look at it.
+TokenReviews or SubjectAccessReviews. config/network-policy limits who reaches it. The ClusterRole `metrics-reader` is
+for scrapers behind a proxy that does ask; the operator does not look at it.
 """
 
 
@@ -164,7 +164,8 @@ def _column_rows(columns: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         yield column["name"], f"`{column['jsonPath']}`", f"{column.get('description', '')}{wide}"
 
 
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 

@@ -69,8 +69,8 @@ LABELS = {
     "status": "`True`, `False`, `Unknown`",
     "verb": "as in RBAC",
     "version": "of the operator",
-    "why": "`expired`: the version to go on from is too old; `gone`: HTTP 404 or 410; `silent`: nothing heard for 75 s; "
-    "`unreadable`: a line that is no event",
+    "why": "`expired`: the version to go on from is too old; `gone`: HTTP 404 or 410; `silent`: nothing heard "
+    "for 75 s; `unreadable`: a line that is no event",
 }
 """What the values of a label are."""
 

@@ -84,7 +84,7 @@ def test_reconciles_are_timed_and_counted() -> None:
 
 def test_gauges_are_asked_at_each_scrape() -> None:
     metrics = Metrics("1.2.3")
-    depth = {("memcached",): 3.0}
+    depth: dict[tuple[str, ...], float] = {("memcached",): 3.0}
     metrics.gauge("workqueue_depth", lambda: depth)
     assert value(metrics, "workqueue_depth", controller="memcached") == 3
     depth["memcached",] = 0.0
