@@ -81,7 +81,7 @@ def test_only_metrics_that_exist_are_asked_for(where: str, asked: list[Selector]
 
 @pytest.mark.parametrize(("where", "expression"), monitoring.expressions().items())
 def test_label_values_come_from_the_closed_lists(where: str, expression: str) -> None:
-    words = {
+    words: dict[str, set[str]] = {
         "condition": set(ConditionType),
         "reason": set(Reason),
         "status": {"True", "False", "Unknown"},
