@@ -35,7 +35,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bundle.", dir=scratch) as name:
         copy = Path(name)
         _copy_inputs(copy)
-        base = files.cluster_service_version(ROOT, options.version, options.image, pinned=options.use_image_digests)
+        # Not from the models: a previous release has a CRD of its own.
+        crd = yaml.safe_load((ROOT / files.CRD).read_text(encoding="utf-8"))
+        base = files.cluster_service_version(
+            ROOT, crd, options.version, options.image, pinned=options.use_image_digests
+        )
         (copy / files.CSV).write_text(to_yaml(base), encoding="utf-8")
         try:
             _generate(copy, sdk, options)

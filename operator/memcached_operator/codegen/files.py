@@ -19,6 +19,7 @@ CATALOG = "catalog/template.yaml"
 SAMPLE = "config/samples/cache_v1alpha1_memcached.yaml"
 ADMISSION_POLICY = "config/admission-policy/policy.yaml"
 CHART = "helm/memcached-operator"
+CRD = f"config/crd/bases/{names.GROUP}_{names.PLURAL}.yaml"
 CSV = f"config/manifests/bases/{csv.PACKAGE}.clusterserviceversion.yaml"
 
 _WATCHED = "config/namespaced/watched"
@@ -31,10 +32,9 @@ _NOTICE = "Made by `make generate manifests`. Do not edit: change the models or 
 def generated_files(root: Path) -> dict[str, str]:
     """Path, relative to the repository at `root`, -> text. Read from `root`: what is written by hand."""
     crd = custom_resource_definition()
-    crd_file = f"bases/{names.GROUP}_{names.PLURAL}.yaml"
     manifests: dict[str, object] = {
-        f"config/crd/{crd_file}": crd,
-        "config/crd/kustomization.yaml": _kustomization([crd_file]),
+        CRD: crd,
+        "config/crd/kustomization.yaml": _kustomization([CRD.removeprefix("config/crd/")]),
         **{f"config/rbac/{name}.yaml": manifest for name, manifest in rbac.manifests().items()},
         "config/rbac/kustomization.yaml": _kustomization([f"{name}.yaml" for name in rbac.manifests()]),
         **{f"{_WATCHED}/{name}.yaml": manifest for name, manifest in rbac.watched_namespace_manifests().items()},
@@ -43,7 +43,7 @@ def generated_files(root: Path) -> dict[str, str]:
         ),
         "config/manager/kustomization.yaml": {**_kustomization(["manager.yaml"]), "images": [_RELEASED]},
         "config/prometheus/prometheus_rule.yaml": monitoring.prometheus_rule(root),
-        CSV: (base := cluster_service_version(root, __version__, f"{_IMAGE}:v{__version__}")),
+        CSV: (base := cluster_service_version(root, crd, __version__, f"{_IMAGE}:v{__version__}")),
         f"{CHART}/Chart.yaml": chart.metadata(base, crd, sample=_load(root / SAMPLE)),
     }
     pages = {
@@ -66,11 +66,13 @@ def generated_files(root: Path) -> dict[str, str]:
     }
 
 
-def cluster_service_version(root: Path, version: str, image: str, *, pinned: bool = False) -> csv.Manifest:
+def cluster_service_version(
+    root: Path, crd: csv.Manifest, version: str, image: str, *, pinned: bool = False
+) -> csv.Manifest:
     """The base of the CSV, with icon and upgrade graph of the repository; `image` is the operator's. See `csv`."""
     documents = list(yaml.safe_load_all((root / CATALOG).read_text(encoding="utf-8")))
     return csv.cluster_service_version(
-        custom_resource_definition(),
+        crd,
         version=version,
         upgrade=upgrades.upgrade(documents, csv.PACKAGE, version),
         image=image,
