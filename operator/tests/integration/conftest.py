@@ -14,7 +14,7 @@ import pytest
 from controlplane import ControlPlane, OperatorProcess, ReadAudit, StartOperator, rbac, wait_until
 from controlplane.api import object_path
 from controlplane.paths import REPOSITORY
-from memcached_operator.kube.permissions import cluster_role_rules, leader_election_rules
+from memcached_operator.kube.permissions import allows, cluster_role_rules, leader_election_rules
 
 OPERATOR_USER = "memcached-operator"
 _numbers = itertools.count(1)
@@ -54,13 +54,21 @@ def crd(control_plane: ControlPlane) -> None:
 
 
 @pytest.fixture(scope="session")
-def operator_kubeconfig(control_plane: ControlPlane) -> Path:
+def operator_kubeconfig(control_plane: ControlPlane) -> Iterator[Path]:
     """A kubeconfig of the operator's own user, which may do what the rendered ClusterRole says and nothing else.
 
-    The right to a Lease is given namespace by namespace, by the fixture `namespace`.
+    The right to a Lease is given namespace by namespace, by the fixture `namespace`. After the last test: whatever the
+    operator asked for in all of them is in the table of permissions.
     """
+    since = control_plane.audit_offset()
     rbac.bind(control_plane.api, OPERATOR_USER, cluster_role_rules())
-    return control_plane.user_kubeconfig(OPERATOR_USER)
+    yield control_plane.user_kubeconfig(OPERATOR_USER)
+    asked = {
+        (request.verb, request.group, request.resource, request.subresource)
+        for request in control_plane.audit(user=OPERATOR_USER, since=since)
+        if request.resource
+    }
+    assert [request for request in sorted(asked) if not allows(*request)] == []
 
 
 @pytest.fixture
