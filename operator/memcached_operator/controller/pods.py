@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 import msgspec
 
 from memcached_operator.api import names
@@ -72,11 +74,11 @@ def decode_pod(raw: JSONBytes) -> PodView:
     ready = any(c.type == "Ready" and c.status == "True" for c in status.conditions)
     problem, message = ("", "") if ready else _ailment(status)
     return PodView(
-        meta.namespace,
+        intern(meta.namespace),
         meta.name,
         meta.uid,
         meta.resourceVersion,
-        meta.labels.get(names.LABEL_INSTANCE, ""),
+        intern(meta.labels.get(names.LABEL_INSTANCE, "")),
         _counts(meta, status.phase),
         ready,
         status.podIP,

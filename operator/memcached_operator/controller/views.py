@@ -6,6 +6,7 @@ it was found equal to. So a drifted field is noticed whatever its name is, and 5
 
 from __future__ import annotations
 
+from sys import intern  # many objects say the same words: names, namespaces, uids of owners
 from typing import Any
 
 import msgspec
@@ -105,7 +106,7 @@ class Child(Object, gc=False):
 
     def satisfies(self, desired_hash: str) -> None:
         """Compared and found equal: from now on the fingerprint stands for the body."""
-        self.verified = desired_hash
+        self.verified = intern(desired_hash)
         self.body = None
 
 
@@ -143,9 +144,9 @@ def decode_memcached(raw: JSONBytes) -> MemcachedView:
     wire = _memcached(raw)
     meta = wire.metadata
     return MemcachedView(
-        meta.namespace,
-        meta.name,
-        meta.uid,
+        intern(meta.namespace),
+        intern(meta.name),
+        intern(meta.uid),
         meta.resourceVersion,
         meta.generation,
         meta.deletionTimestamp,
@@ -171,16 +172,16 @@ def _identity(meta: _Meta, spec: msgspec.Raw) -> dict[str, Any]:
     )
     ours = {m.operation for m in meta.managedFields if m.manager == names.FIELD_MANAGER and not m.subresource}
     return {
-        "namespace": meta.namespace,
-        "name": meta.name,
+        "namespace": intern(meta.namespace),
+        "name": intern(meta.name),
         "uid": meta.uid,
         "resource_version": meta.resourceVersion,
-        "instance": meta.labels.get(names.LABEL_INSTANCE, ""),
-        "owner_uid": meta.annotations.get(names.OWNER_UID_ANNOTATION, ""),
-        "controller_uid": controller.uid if controller else "",
+        "instance": intern(meta.labels.get(names.LABEL_INSTANCE, "")),
+        "owner_uid": intern(meta.annotations.get(names.OWNER_UID_ANNOTATION, "")),
+        "controller_uid": intern(controller.uid) if controller else "",
         "of_namesake": controller is not None
         and (controller.apiVersion, controller.kind, controller.name) == (names.API_VERSION, names.KIND, meta.name),
-        "desired_hash": meta.annotations.get(names.DESIRED_HASH_ANNOTATION, ""),
+        "desired_hash": intern(meta.annotations.get(names.DESIRED_HASH_ANNOTATION, "")),
         "deleting": meta.deletionTimestamp is not None,
         "applied": "Update" not in ours,
         "fingerprint": hash(body),

@@ -25,6 +25,7 @@ import kopf
 import msgspec
 import uvloop
 import yarl
+from kopf._core.reactor.inventory import ResourceMemories  # kopf.operator() takes one, and has no public name for it
 
 from memcached_operator.gvr import GVR
 
@@ -90,6 +91,13 @@ class _NoProgress(kopf.ProgressStorage):
         return essence
 
 
+class _NoMemories(ResourceMemories):
+    """Nothing is known of an object between two events: 1.3 KiB each, and for ever where a watch misses its end."""
+
+    async def recall(self, raw_body: Any, **options: Any) -> Any:
+        return await super().recall(raw_body, **{**options, "ephemeral": True})
+
+
 def _settings(selectors: Sequence[tuple[GVR, str]]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.process.ultimate_exiting_timeout = None  # we end the process, nobody else
@@ -108,7 +116,8 @@ def _settings(selectors: Sequence[tuple[GVR, str]]) -> kopf.OperatorSettings:
     settings.watching.connect_timeout = 5
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 1
-    settings.watching.chunk_size = 250  # shorter turns of the GIL while a list is parsed: the lease is renewed then
+    settings.watching.chunk_size = 50  # a list costs memory, and long turns of the GIL, by its largest page
+    settings.queueing.idle_timeout = 0.05  # of the task and the body that it keeps for each object: 10 KiB
     settings.execution.max_workers = 1
     for gvr, labels in selectors:
         if labels:
