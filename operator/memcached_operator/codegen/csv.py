@@ -13,7 +13,14 @@ from typing import Any
 
 from memcached_operator.api import names
 from memcached_operator.codegen.upgrades import Upgrade, release_name
-from memcached_operator.gvr import DEPLOYMENTS, PODDISRUPTIONBUDGETS, PODS, SERVICES
+from memcached_operator.gvr import (
+    DEPLOYMENTS,
+    EVENTS,
+    HORIZONTALPODAUTOSCALERS,
+    PODDISRUPTIONBUDGETS,
+    PODS,
+    SERVICES,
+)
 
 Manifest = dict[str, Any]
 Schema = dict[str, Any]
@@ -80,7 +87,9 @@ rights in those namespaces only.
 """
 
 _ARCHITECTURES = ("amd64",)
-_CHILDREN = (DEPLOYMENTS, SERVICES, PODDISRUPTIONBUDGETS, PODS)
+# What it makes, and what it looks at. Rules name events and autoscalers without a version, and operator-sdk warns of
+# versions that Kubernetes 1.25 removed; but not of what is named here, with its version.
+_RESOURCES = (DEPLOYMENTS, SERVICES, PODDISRUPTIONBUDGETS, PODS, EVENTS, HORIZONTALPODAUTOSCALERS)
 _UNSUPPORTED = (
     *("cnf", "cni", "csi", "fips-compliant", "proxy-aware", "tls-profiles"),
     *("token-auth-aws", "token-auth-azure", "token-auth-gcp"),
@@ -169,7 +178,7 @@ def _owned(crd: Manifest) -> Manifest:
         "kind": crd["spec"]["names"]["kind"],
         "displayName": names.KIND,
         "description": schema["description"],
-        "resources": [{"kind": kind.kind, "name": "", "version": kind.version} for kind in _CHILDREN],
+        "resources": [{"kind": kind.kind, "name": "", "version": kind.version} for kind in _RESOURCES],
         "specDescriptors": list(_descriptors(schema["properties"]["spec"], _spec_widgets)),
         "statusDescriptors": list(_descriptors(schema["properties"]["status"], _status_widgets)),
     }
