@@ -105,9 +105,12 @@ verify-generate: setup ## Fail when a generated file is out of date
 # What `make verify-packaging` asks for.
 PACKAGING_TOOLS := go helm helm-docs kubeconform kustomize operator-sdk opm
 
+.PHONY: packaging-tools
+packaging-tools: ## Print where the programs of verify-packaging are, or how to get those that are missing
+	@hack/tool $(PACKAGING_TOOLS)
+
 .PHONY: verify-packaging
-verify-packaging: setup ## Judge what is shipped: kustomize output, chart, bundle, catalog (ARGS=... goes to pytest)
-	@hack/tool $(PACKAGING_TOOLS) >/dev/null
+verify-packaging: setup packaging-tools ## Judge what is shipped: kustomize output, chart, bundle, catalog (ARGS=... goes to pytest)
 	$(PY) -m pytest operator/tests/packaging $(ARGS)
 
 ##@ Image
