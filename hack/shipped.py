@@ -32,11 +32,11 @@ def outputs() -> dict[str, Callable[[], str]]:
     kinds = {path.parent: _kind(path) for path in sorted(CONFIG.rglob("kustomization.yaml"))}
     folders = [folder for folder, kind in kinds.items() if kind == "Kustomization"]
     components = [folder.name for folder, kind in kinds.items() if kind == "Component"]
-    additions = [*((name,) for name in components), tuple(components)]
-    combinations = [(where, names) for where in INSTALLABLE for names in additions]
+    with_components: list[tuple[str, ...]] = [("config/default", name) for name in components]
+    with_components += [(folder, *components) for folder in INSTALLABLE]
     return {
         **{_relative(folder): functools.partial(kustomized, _relative(folder)) for folder in folders},
-        **{" + ".join((where, *names)): functools.partial(kustomized, where, *names) for where, names in combinations},
+        **{" + ".join(names): functools.partial(kustomized, *names) for names in with_components},
         "chart": chart,
         **{
             f"chart {values.stem}": functools.partial(chart, "--values", str(values))
