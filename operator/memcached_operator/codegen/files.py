@@ -10,7 +10,7 @@ import yaml
 from memcached_operator import __version__
 from memcached_operator.api import names
 from memcached_operator.api.crd import custom_resource_definition
-from memcached_operator.codegen import bad_inputs, chart, csv, monitoring, rbac, reference, upgrades
+from memcached_operator.codegen import bad_inputs, chart, csv, monitoring, olm, rbac, reference, upgrades
 from memcached_operator.codegen.yamltext import to_yaml
 
 BAD_INPUTS = "operator/tests/integration/bad_inputs.yaml"
@@ -44,6 +44,8 @@ def generated_files(root: Path) -> dict[str, str]:
         "config/manager/kustomization.yaml": {**_kustomization(["manager.yaml"]), "images": [_RELEASED]},
         "config/prometheus/prometheus_rule.yaml": monitoring.prometheus_rule(root),
         CSV: (base := cluster_service_version(root, crd, __version__, f"{_IMAGE}:v{__version__}")),
+        **{f"config/olm/{name}.yaml": manifest for name, manifest in _olm(root).items()},
+        "config/olm/kustomization.yaml": _kustomization([f"{name}.yaml" for name in _olm(root)]),
         f"{CHART}/Chart.yaml": chart.metadata(base, crd, sample=_load(root / SAMPLE)),
     }
     pages = {
@@ -70,15 +72,23 @@ def cluster_service_version(
     root: Path, crd: csv.Manifest, version: str, image: str, *, pinned: bool = False
 ) -> csv.Manifest:
     """The base of the CSV, with icon and upgrade graph of the repository; `image` is the operator's. See `csv`."""
-    documents = list(yaml.safe_load_all((root / CATALOG).read_text(encoding="utf-8")))
     return csv.cluster_service_version(
         crd,
         version=version,
-        upgrade=upgrades.upgrade(documents, csv.PACKAGE, version),
+        upgrade=upgrades.upgrade(_catalog(root), csv.PACKAGE, version),
         image=image,
         icon=(root / ICON).read_text(encoding="utf-8"),
         pinned=pinned,
     )
+
+
+def _olm(root: Path) -> dict[str, olm.Manifest]:
+    (package,) = (document for document in _catalog(root) if document["schema"] == "olm.package")
+    return olm.manifests(f"{_IMAGE}-catalog:v{__version__}", package["defaultChannel"])
+
+
+def _catalog(root: Path) -> list[upgrades.Document]:
+    return list(yaml.safe_load_all((root / CATALOG).read_text(encoding="utf-8")))
 
 
 def _load(path: Path) -> chart.Manifest:
