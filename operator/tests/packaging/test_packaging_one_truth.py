@@ -65,10 +65,17 @@ def test_olm_is_asked_for_the_rights_of_the_table_in_the_namespaces_of_the_opera
     assert "clusterPermissions" not in strategy
 
 
-def test_rights_in_watched_namespaces_are_the_same_and_no_cluster_role_is_left() -> None:
+def test_with_watched_namespaces_the_chart_has_the_same_rights_there_and_none_in_the_cluster() -> None:
     watched = shipped.documents(shipped.chart("--set", "watchNamespaces={one,two}"))
     table = allowed(cluster_role_rules())
     assert rights(watched) == {"one": table, "two": table, CHART_NAMESPACE: allowed(leader_election_rules())}
+    assert [body["metadata"]["name"] for body in watched if body["kind"].startswith("ClusterRole")] == []
+
+
+def test_the_namespaced_overlay_has_the_same_rights_in_its_namespace_alone() -> None:
+    manifests = shipped.documents(shipped.kustomized("config/namespaced"))
+    table = allowed([*cluster_role_rules(), *leader_election_rules()])
+    assert rights(manifests) == {"memcached-operator-system": table}
 
 
 @pytest.mark.parametrize("source", SOURCES)
