@@ -192,6 +192,7 @@ def test_the_related_images_are_all_images_there_are() -> None:
     assert len({image["name"] for image in related}) == len(related)
     assert all(IMAGE.match(image["image"]) for image in related)
     assert DEFAULT_IMAGE in strings
+    assert {example["spec"]["image"] for example in EXAMPLES if "image" in example["spec"]} <= set(strings)
 
 
 def test_the_operator_reads_its_namespaces_from_olm() -> None:
