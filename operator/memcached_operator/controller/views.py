@@ -65,6 +65,10 @@ class _DeploymentWire(_ChildWire, gc=False):
     status: _DeploymentStatus = msgspec.field(default_factory=_DeploymentStatus)
 
 
+class _Told(msgspec.Struct, gc=False):
+    observedGeneration: int = 0
+
+
 class _MemcachedWire(msgspec.Struct, gc=False):
     metadata: _Meta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -84,6 +88,12 @@ class MemcachedView(Object, gc=False):
         """The status in the cluster, as a dict."""
         status: dict[str, Any] = msgspec.json.decode(self.status)
         return status
+
+
+def waits(memcached: MemcachedView) -> bool:
+    """Whether the user changed something that no status tells of yet, or deletes a resource that we hold."""
+    told = _told(memcached.status).observedGeneration
+    return told != memcached.generation or memcached.deleted_at is not None
 
 
 class Child(Object, gc=False):
@@ -132,6 +142,7 @@ class ServiceView(Child, gc=False):
 
 
 _memcached = msgspec.json.Decoder(_MemcachedWire).decode
+_told = msgspec.json.Decoder(_Told).decode
 _child = msgspec.json.Decoder(_ChildWire).decode
 _deployment = msgspec.json.Decoder(_DeploymentWire).decode
 _deployment_spec = msgspec.json.Decoder(_DeploymentSpec).decode

@@ -49,7 +49,11 @@ class Controller:
         return {store.watch.gvr: store for store in (self.primary, *self.owned)}
 
     def _primary_changed(self, old: Any, new: Any, listed: bool) -> None:  # noqa: FBT001 - as OnChange has it
-        self.queue.add((new or old).key, background=listed or not self.synced)
+        thing = new or old
+        self.queue.add(thing.key, background=(listed or not self.synced) and not self._waits(thing))
+
+    def _waits(self, thing: Any) -> bool:
+        return self.primary.watch.waits(thing)
 
     def _owned_changed(self, watch: Watch[Any]) -> Any:
         def changed(old: Any, new: Any, listed: bool) -> None:  # noqa: FBT001 - as OnChange has it
@@ -66,9 +70,9 @@ class Controller:
         return changed
 
     def enqueue_all(self) -> None:
-        """Every primary resource, behind live events: after a change of leader and at a resync."""
+        """Every primary resource, those for which somebody waits first: after a change of leader and at a resync."""
         for key in self.primary.keys():  # noqa: SIM118 - a Store is no mapping
-            self.queue.add(key, background=True)
+            self.queue.add(key, background=not self._waits(self.primary.get(key)))
 
     async def work(self, metrics: Metrics, tracer: Tracer) -> None:
         """One worker: runs until the queue is closed, or it is cancelled."""

@@ -87,6 +87,10 @@ def _at_once(_old: Any, _new: Any) -> float:
     return 0.0
 
 
+def _nobody_waits(_: Any) -> bool:
+    return False
+
+
 def _carry_nothing(_old: Any, _new: Any) -> None:
     return None
 
@@ -98,7 +102,8 @@ class Watch(Generic[T]):
     `labels` selects on the server. For owned kinds `owner` gives the key to reconcile (None: nobody's), and `delay`
     the seconds to wait for more events before doing so (old is None for a new object, new is None for a deleted one).
     `indexed` kinds can be asked for by owner; the others are found under their owner's name. `carry(old, new)` hands
-    over what was worked out about the same object (same uid) before.
+    over what was worked out about the same object (same uid) before. Of a primary kind, `waits` tells that somebody
+    waits for the object to be reconciled: after a start it comes before those that are looked at only to be sure.
     """
 
     gvr: GVR
@@ -108,6 +113,7 @@ class Watch(Generic[T]):
     delay: Callable[[T | None, T | None], float] = _at_once
     indexed: bool = False
     carry: Callable[[T, T], None] = _carry_nothing
+    waits: Callable[[T], bool] = _nobody_waits
 
 
 def is_older(resource_version: str, than: str) -> bool:

@@ -42,7 +42,7 @@ class Scene:
         services = Watch(SERVICES, decode_unstructured, owner=owner, delay=lambda _old, _new: delay, indexed=True)
         self.controller = Controller(
             "test",
-            for_=Watch(MEMCACHEDS, decode_unstructured),
+            for_=Watch(MEMCACHEDS, decode_unstructured, waits=lambda thing: thing.name.startswith("urgent")),
             owns=[services],
             reconciler=lambda _: self.reconciler,
             workers=workers,
@@ -281,7 +281,7 @@ def test_what_is_under_way_can_be_seen_and_cancelled() -> None:
     play(test)
 
 
-def test_before_the_first_lists_are_in_everything_is_background() -> None:
+def test_before_the_first_lists_are_in_all_is_background_but_what_somebody_waits_for() -> None:
     async def test(scene: Scene) -> None:
         scene.controller.synced = False
         order: list[str] = []
@@ -296,9 +296,14 @@ def test_before_the_first_lists_are_in_everything_is_background() -> None:
         await settle()
         for version in range(3):
             scene.primaries.put(raw(version + 2, f"old{version}"))
+        scene.primaries.put(raw(8, "urgent"))
         scene.controller.synced = True
         scene.primaries.put(raw(9, "edited"))
         await seconds(10)
-        assert order == ["first", "edited", "old0", "old1", "old2"]
+        assert order == ["first", "urgent", "edited", "old0", "old1", "old2"]
+        order.clear()
+        scene.controller.enqueue_all()
+        await seconds(10)
+        assert order[0] == "urgent"
 
     play(test)
