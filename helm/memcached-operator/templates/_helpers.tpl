@@ -1,12 +1,12 @@
 {{- define "memcached-operator.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 36 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* Prefix of all names. 40 characters: the longest suffix has 22, and a name may have 63. */}}
+{{- /* Prefix of all names. 36 characters: a Service may have 63, and ours adds 27. */}}
 {{- define "memcached-operator.fullname" -}}
 {{- $name := include "memcached-operator.name" . }}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
-{{- default $full .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- default $full .Values.fullnameOverride | trunc 36 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "memcached-operator.namespace" -}}
