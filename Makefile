@@ -79,14 +79,14 @@ golden-update: setup ## Write the golden manifests anew; read the diff before yo
 	GOLDEN_UPDATE=1 $(PY) -m pytest operator/tests/golden $(ARGS)
 
 .PHONY: lock
-lock: setup ## Pin requirements*.txt and hack/requirements-*.txt anew, with hashes, to packages at least a week old (UPGRADE=1: newest allowed)
+lock: setup ## Pin requirements*.txt and hack/requirements-*.txt anew, to releases a week old (UPGRADE=1: newest allowed)
 	$(LOCK) pyproject.toml --extra otlp --output-file requirements.txt
 	$(LOCK) pyproject.toml --extra otlp --extra dev --constraint requirements.txt --output-file requirements-dev.txt
 	for group in $(TOOL_GROUPS); do $(LOCK) --group $$group --output-file hack/requirements-$$group.txt || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and the tools' caches (not the control plane's binaries)
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .cache/env dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Generated files
@@ -135,6 +135,33 @@ docker-build: ## Build the operator's image IMG (CONTAINER_TOOL=podman, PLATFORM
 .PHONY: docker-push
 docker-push: ## Push the image IMG
 	$(CONTAINER_TOOL) push $(IMG)
+
+.PHONY: docker-buildx
+docker-buildx: ## Build IMG for all of PLATFORMS and push it (emulated where the machine is another)
+ifeq ($(notdir $(CONTAINER_TOOL)),podman)
+	-$(CONTAINER_TOOL) manifest rm $(IMG) 2>/dev/null
+	$(CONTAINER_TOOL) build --platform $(PLATFORMS) $(IMAGE_ARGS) --manifest $(IMG) .
+	$(CONTAINER_TOOL) manifest push --all $(IMG) docker://$(IMG)
+else
+	@$(CONTAINER_TOOL) buildx version >/dev/null 2>&1 || { \
+	  echo "make docker-buildx: $(CONTAINER_TOOL) has no buildx. Install it (docs.docker.com/go/buildx), or take" \
+	  "CONTAINER_TOOL=podman, or make docker-build for one platform." >&2; exit 1; }
+	$(CONTAINER_TOOL) buildx build --platform $(PLATFORMS) $(IMAGE_ARGS) --tag $(IMG) --push .
+endif
+
+# Environments of the dependency groups in pyproject.toml, locked in hack/requirements-GROUP.txt.
+.cache/env/%/.ready: hack/requirements-%.txt | setup
+	$(PY) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.PHONY: sbom
+sbom: setup .cache/env/sbom/.ready ## Write dist/sbom.cdx.json: what the image holds beyond its base (CycloneDX)
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) hack/sbom dist/sbom.cdx.json
+
+.PHONY: scan
+scan: setup .cache/env/hadolint/.ready .cache/env/checkov/.ready ## hadolint and checkov over Dockerfiles, config and chart
+	@KUSTOMIZE='$(KUSTOMIZE)' HELM='$(HELM)' $(PY) hack/scan.py
 
 ##@ OLM
 
@@ -214,10 +241,12 @@ helm-uninstall: ## Uninstall RELEASE; the CRD and every Memcached stay
 PROMTOOL ?= promtool
 
 .PHONY: verify-alerts
-verify-alerts: ## Test the alert rules of config/prometheus with promtool
+verify-alerts: setup ## Test the alert rules of config/prometheus, and the dashboard's queries, with promtool
 	@PROMTOOL='$(PROMTOOL)' hack/tool promtool >/dev/null
 	$(PROMTOOL) check rules config/prometheus/alerts.yaml
 	$(PROMTOOL) test rules config/prometheus/alerts_test.yaml
+	mkdir -p .cache && $(PY) hack/monitoring.py >.cache/dashboard-rules.yaml
+	$(PROMTOOL) check rules .cache/dashboard-rules.yaml
 
 .PHONY: release
 release: setup ## Write VERSION=x.y.z into every place, and the changelog's section (ARGS=--dry-run: only say what)

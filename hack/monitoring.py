@@ -56,3 +56,17 @@ def asked_for() -> dict[str, list[Selector]]:
         if (found := _VARIABLE.fullmatch(variable.get("definition", "")))
     }
     return {where: selectors(expression) for where, expression in expressions().items()} | variables
+
+
+def dashboard_rules() -> str:
+    """The dashboard's expressions as a file of recording rules, so that promtool can say whether each is PromQL."""
+    panels = [each for where, each in expressions().items() if where.startswith("panel")]
+    rules = [
+        {"record": f"dashboard:{number}", "expr": expression.replace("$__rate_interval", "1m")}
+        for number, expression in enumerate(panels)
+    ]
+    return json.dumps({"groups": [{"name": "dashboard", "rules": rules}]})
+
+
+if __name__ == "__main__":
+    print(dashboard_rules())
