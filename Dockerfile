@@ -11,15 +11,12 @@ WORKDIR /build
 COPY requirements.txt .
 # Wheels only: nothing is compiled, and no package runs code of its own here.
 RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet --require-hashes --only-binary :all: -r requirements.txt
-# kubernetes: two thirds of everything are models and API classes, loaded lazily; we use its configuration alone. uvloop,
-# aiohttp and PyYAML ship the sources of their compiled modules. Activation scripts are for people.
-# Bytecode is checked against nothing at run time: the root file system may be read-only, and builds repeat to the byte.
-RUN cd /opt/memcached-operator/lib/python3*/site-packages \
- && find kubernetes/client/models kubernetes/client/api kubernetes/aio/client/models kubernetes/aio/client/api \
-      -type f ! -name __init__.py -delete \
- && find . -type f \( -name '*.c' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h' \) -delete \
+# kubernetes: two thirds of everything are its generated models and API classes, loaded when asked for; we ask for none.
+# Scripts are for people. Bytecode is not compared with its source: the root may be read-only, and builds repeat.
+RUN find /opt/memcached-operator/lib -type f ! -name __init__.py \
+      \( -path '*/kubernetes/*client/models/*' -o -path '*/kubernetes/*client/api/*' \) -delete \
  && find /opt/memcached-operator/bin -type f -delete \
- && python -m compileall -q -j 0 --invalidation-mode unchecked-hash .
+ && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/memcached-operator/lib
 
 # --- program: this repository's wheel, beside the packages ------------------------------------------------------------
 FROM packages AS program

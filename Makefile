@@ -202,7 +202,8 @@ catalog-push: ## Push the catalog's image
 
 .PHONY: previous-release
 previous-release: setup ## Build the release before this one: chart, bundle, images (PUSH=true pushes them)
-	CONTAINER_TOOL=$(CONTAINER_TOOL) IMAGE_TAG_BASE=$(IMAGE_TAG_BASE) PUSH=$(PUSH) hack/previous-release.sh
+	CONTAINER_TOOL=$(CONTAINER_TOOL) IMAGE_TAG_BASE=$(IMAGE_TAG_BASE) MEMCACHED_IMAGE=$(MEMCACHED_IMAGE) \
+	  PUSH=$(PUSH) hack/previous-release.sh
 
 ##@ Helm
 
