@@ -1,7 +1,7 @@
 """Writes a version into every place at once, and the changelog's section. `make release VERSION=1.2.3` calls it.
 
-The version stands in one file (`__version__`); the changelog and the catalog's upgrade graph are edited here, and all
-else is made anew by the generators. It commits, tags and pushes nothing: it says what to type.
+The version stands in one file (`__version__`); the changelog, the catalog's upgrade graph and image tags in the docs
+are edited here, and all else is made anew by the generators. It commits, tags and pushes nothing: it says what to type.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 VERSION_FILE = "operator/memcached_operator/__init__.py"
 CHANGELOG = "CHANGELOG.md"
 UNRELEASED = "## Unreleased"
+PAGES = ("README.md", "docs/*.md")
 TOOLS = ("helm-docs", "kustomize", "operator-sdk")
 COMMANDS = (["make", "generate"], ["make", "bundle"], ["make", "helm-docs"])
 
@@ -112,10 +113,13 @@ def missing_tools(root: Path) -> list[str]:
 def edits(root: Path, version: str, today: datetime.date) -> dict[str, str]:
     """Path -> new text of the files that hold the version by hand."""
     texts = {path: (root / path).read_text(encoding="utf-8") for path in (VERSION_FILE, CHANGELOG, CATALOG)}
+    tag = re.compile(rf"((?:/memcached-operator[a-z-]*:|newTag: )v){re.escape(current(root))}(?![\w.-])")
+    pages = {path: (root / path).read_text(encoding="utf-8") for path in _git(root, "ls-files", *PAGES).splitlines()}
     return {
         VERSION_FILE: _ASSIGNMENT.sub(f'__version__ = "{version}"', texts[VERSION_FILE]),
         CHANGELOG: texts[CHANGELOG].replace(UNRELEASED, f"{UNRELEASED}\n\n## {version} - {today.isoformat()}", 1),
         CATALOG: _with_entry(texts[CATALOG], version),
+        **{path: tag.sub(rf"\g<1>{version}", text) for path, text in pages.items() if tag.search(text)},
     }
 
 

@@ -34,19 +34,14 @@ def git(root: Path, *args: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All that is committed or about to be, as a repository of one commit."""
-    root = tmp_path_factory.mktemp("release") / "repository"
-    names = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+def copied(names: list[str], root: Path) -> Path:
+    """A repository of one commit with these files of ours, and something new in its changelog."""
     for name in names:
         if (REPOSITORY / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, root / name)
     changelog = root / release.CHANGELOG
-    text = changelog.read_text()
-    if not text.partition(release.UNRELEASED)[2].split("\n## ")[0].strip():
-        changelog.write_text(text.replace(release.UNRELEASED, f"{release.UNRELEASED}\n\n- Something.", 1))
+    changelog.write_text(changelog.read_text().replace(release.UNRELEASED, f"{release.UNRELEASED}\n\n- Something.", 1))
     git(root, "init", "--quiet")
     git(root, "add", "--all", "--force")
     git(root, "commit", "--quiet", "--message", "all")
@@ -54,10 +49,16 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def repository(pristine: Path, tmp_path: Path) -> Path:
-    copy = tmp_path / "repository"
-    shutil.copytree(pristine, copy, symlinks=True)
-    return copy
+def repository(tmp_path: Path) -> Path:
+    """The files that are edited by hand."""
+    return copied([release.VERSION_FILE, release.CHANGELOG, CATALOG, "README.md"], tmp_path / "repository")
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """All that is committed or about to be."""
+    listed = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return copied(listed.split("\0"), tmp_path / "repository")
 
 
 class Generators:
@@ -85,26 +86,36 @@ def texts(root: Path) -> dict[str, str]:
     return {name: (root / name).read_text() for name in git(root, "ls-files").splitlines() if (root / name).is_file()}
 
 
-def test_every_place_gets_the_new_version(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_place_gets_the_new_version(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What helm-docs and operator-sdk write is not written here.
     monkeypatch.setattr(release, "_HISTORY", (*release._HISTORY, "helm/memcached-operator/README.md"))  # noqa: SLF001 - see above
-    generators = Generators(repository)
-    assert release.release(repository, NEXT, TODAY, generators) == 0
+    generators = Generators(whole)
+    assert release.release(whole, NEXT, TODAY, generators) == 0
     assert generators.asked == [["make", "generate"], ["make", "bundle"], ["make", "helm-docs"]]
 
-    assert release.current(repository) == NEXT
-    chart = yaml.safe_load((repository / "helm/memcached-operator/Chart.yaml").read_text())
+    assert release.current(whole) == NEXT
+    chart = yaml.safe_load((whole / "helm/memcached-operator/Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (NEXT, NEXT)
-    manager = yaml.safe_load((repository / "config/manager/kustomization.yaml").read_text())
+    manager = yaml.safe_load((whole / "config/manager/kustomization.yaml").read_text())
     assert [image["newTag"] for image in manager["images"]] == [f"v{NEXT}"]
-    csv = yaml.safe_load((repository / CSV).read_text())
+    csv = yaml.safe_load((whole / CSV).read_text())
     assert csv["spec"]["version"] == NEXT
     assert csv["metadata"]["annotations"]["containerImage"].endswith(f":v{NEXT}")
-    (channel,) = [d for d in yaml.safe_load_all((repository / CATALOG).read_text()) if d["schema"] == "olm.channel"]
+    (channel,) = [d for d in yaml.safe_load_all((whole / CATALOG).read_text()) if d["schema"] == "olm.channel"]
     *_, before, last = channel["entries"]
     assert last["name"] == f"memcached-operator.v{NEXT}"
     assert last["replaces"] == before["name"]
     assert last["skipRange"].endswith(f"<{NEXT}")
+
+
+def test_image_tags_in_the_docs_are_of_the_new_version_and_other_words_stay(repository: Path) -> None:
+    page = repository / "docs/extra.md"
+    page.parent.mkdir()
+    page.write_text(f"IMG=example.com/memcached-operator:v{NOW}\nnewTag: v{NOW}\nSince {NOW}. other:v{NOW}\n")
+    git(repository, "add", ".")
+    assert release.edits(repository, NEXT, TODAY)["docs/extra.md"] == (
+        f"IMG=example.com/memcached-operator:v{NEXT}\nnewTag: v{NEXT}\nSince {NOW}. other:v{NOW}\n"
+    )
 
 
 def test_the_changelog_gets_a_section_with_the_date_and_an_empty_one_for_what_comes(repository: Path) -> None:
@@ -186,11 +197,12 @@ def test_a_dry_run_shows_the_changes_and_makes_none(repository: Path, capsys: py
 
 
 def test_a_place_that_was_forgotten_is_named(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (repository / "docs/extra.md").write_text(f"\ndocker pull example.com/memcached-operator:v{NOW}\n")
+    (repository / "docs").mkdir()
+    (repository / "docs/extra.md").write_text(f"\nhelm install memcached-operator-{NOW}.tgz --version {NOW}\n")
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "--message", "a page")
-    assert release.release(repository, NEXT, TODAY, Generators(repository)) == 1
-    assert f"docs/extra.md:2: docker pull example.com/memcached-operator:v{NOW}" in capsys.readouterr().err
+    assert release.release(repository, NEXT, TODAY, lambda _: 0) == 1
+    assert f"docs/extra.md:2: helm install memcached-operator-{NOW}.tgz --version {NOW}" in capsys.readouterr().err
 
 
 def test_a_generator_that_fails_ends_it(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
