@@ -112,6 +112,16 @@ def test_the_namespace_is_the_releases_unless_another_is_asked_for() -> None:
     assert subject["namespace"] == "elsewhere"
 
 
+@pytest.mark.parametrize("version", ("1.30.0", "1.34.2-gke.100", "1.99.0"))
+def test_every_kubernetes_that_takes_the_crd_gets_the_same(version: str) -> None:
+    assert text("--kube-version", version) == text()
+
+
+def test_an_older_kubernetes_is_refused() -> None:
+    with pytest.raises(shipped.ToolError, match=r"requires kubeVersion: >=1\.30\.0-0"):
+        shipped.chart("--kube-version", "1.29.9")
+
+
 def test_the_longest_names_fit() -> None:
     # helm allows 53 characters.
     stream = shipped.run(
