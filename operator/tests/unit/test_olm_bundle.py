@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import re
+import subprocess
 import tarfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -312,6 +313,13 @@ def test_the_upgrade_graph_leads_to_this_version_from_all_others() -> None:
     assert replaced - {None} <= set(names)
     way = upgrades.upgrade(documents, csv.PACKAGE, __version__)
     assert (CSV["spec"].get("replaces"), ANNOTATIONS.get("olm.skipRange")) == way
+
+
+def test_it_replaces_the_release_that_upgrades_are_tried_from() -> None:
+    shown = subprocess.run(
+        ["hack/previous-release.sh", "version"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert CSV["spec"]["replaces"] == upgrades.release_name(csv.PACKAGE, shown.stdout.strip())
 
 
 def test_the_channel_of_the_bundle_is_that_of_the_catalog() -> None:
