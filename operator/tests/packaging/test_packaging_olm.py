@@ -35,11 +35,17 @@ def test_the_validators_find_nothing(flags: tuple[str, ...]) -> None:
     assert findings(shipped.BUNDLE, *flags) == []
 
 
-def test_the_validators_can_find_something(tmp_path: Path) -> None:
+def test_the_rules_of_operatorhub_find_nothing_but_their_own_age() -> None:
+    (finding,) = findings(shipped.BUNDLE, "--select-optional", "name=operatorhub")
+    assert 'The "operatorhub" validator is deprecated' in finding["message"]
+
+
+@pytest.mark.parametrize(("instead", "level"), (("minKubeVersion: '1.30'", "error"), ("", "warning")))
+def test_the_validators_can_find_something(tmp_path: Path, instead: str, level: str) -> None:
     subprocess.run(["cp", "-R", str(shipped.BUNDLE), str(tmp_path / "bundle")], check=True)
     path = next((tmp_path / "bundle" / "manifests").glob("*clusterserviceversion*"))
-    path.write_text(path.read_text().replace("minKubeVersion: 1.30.0", "minKubeVersion: '1.30'"))
-    assert [finding["type"] for finding in findings(tmp_path / "bundle")] == ["error"]
+    path.write_text(path.read_text().replace("minKubeVersion: 1.30.0", instead))
+    assert [finding["type"] for finding in findings(tmp_path / "bundle")] == [level]
 
 
 def rendered(bundle: Path, image: str) -> list[Json]:
