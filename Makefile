@@ -283,7 +283,8 @@ undeploy: uninstall ## Remove CRD, every Memcached, and the operator (OVERLAY, W
 .PHONY: build-installer
 build-installer: setup manifests ## Write dist/install.yaml: CRD and operator in one file, for kubectl apply
 	mkdir -p dist
-	$(RENDER) $(OVERLAY) $(WITH) > dist/install.yaml
+	$(RENDER) $(OVERLAY) $(WITH) > dist/install.yaml.new
+	mv dist/install.yaml.new dist/install.yaml
 
 .PHONY: run
 run: setup ## Run the operator here, outside the cluster (ARGS=... goes to it; --help lists the flags)
