@@ -11,7 +11,7 @@
 # CRD, rights and samples.
 set -eu
 cd "$(dirname "$0")/.."
-FIRST=d2276c5e63347301f383e0b501eabd3e6ff65013
+FIRST=907917fe367149ef493692ff05be9f10bd5f1421
 FIRST_VERSION=0.0.1
 CRD=config/crd/bases/cache.example.com_memcacheds.yaml
 
