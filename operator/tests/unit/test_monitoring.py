@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -109,3 +110,25 @@ def test_the_dashboard_is_one_that_grafana_can_import() -> None:
     for panel in monitoring.panels():
         assert panel["description"], panel["title"]
         assert panel["datasource"]["uid"] == "${datasource}", panel["title"]
+
+
+PAGES = [*RUNBOOKS.glob("*.md"), REPOSITORY / "docs" / "monitoring.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_name_what_exists(page: Path) -> None:
+    text = page.read_text()
+    known = exposed()
+    base = {name.removesuffix(suffix) for name in known for suffix in ("", "_bucket")}
+    metrics = set(re.findall(r"\b(?:memcached_operator|process)_[a-z_]+\b", text)) - {"memcached_operator"}
+    assert metrics <= base | known.keys()
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        assert "://" in target or (page.parent / target).exists(), target
+    # `CamelCase` words in back-ticks are reasons, conditions or alerts, or words of Kubernetes.
+    words = {*Reason, *ConditionType, *ALERTS, "Memcached", "OOMKilled"}
+    assert set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][A-Za-z]+)*)`", text)) <= words
+
+
+def test_the_runbook_finds_the_condition_where_it_says() -> None:
+    assert list(ConditionType).index(ConditionType.AVAILABLE) == 1
+    assert "conditions[1]" in (RUNBOOKS / "MemcachedUnavailable.md").read_text()
