@@ -35,13 +35,14 @@ def git(root: Path, *args: str) -> str:
 
 
 def copied(names: list[str], root: Path) -> Path:
-    """A repository of one commit with these files of ours, and something new in its changelog."""
+    """A repository of one commit with these files of ours, and a changelog that has seen no release."""
     for name in names:
         if (REPOSITORY / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, root / name)
     changelog = root / release.CHANGELOG
-    changelog.write_text(changelog.read_text().replace(release.UNRELEASED, f"{release.UNRELEASED}\n\n- Something.", 1))
+    head = changelog.read_text().partition(release.UNRELEASED)[0]
+    changelog.write_text(f"{head}{release.UNRELEASED}\n\n- Something.\n")
     git(root, "init", "--quiet")
     git(root, "add", "--all", "--force")
     git(root, "commit", "--quiet", "--message", "all")
