@@ -5,12 +5,13 @@ ARG BASE_IMAGE=docker.io/library/python:3.13-slim-trixie
 
 # --- packages: what requirements.txt locks, in an environment without pip ---------------------------------------------
 FROM ${BASE_IMAGE} AS packages
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 RUN python -m venv --without-pip /opt/memcached-operator
 WORKDIR /build
 COPY requirements.txt .
 # Wheels only: nothing is compiled, and no package runs code of its own here.
-RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet --require-hashes --only-binary :all: -r requirements.txt
+RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet --no-compile \
+      --require-hashes --only-binary :all: -r requirements.txt
 # kubernetes: two thirds of everything are its generated models and API classes, loaded when asked for; we ask for none.
 # Scripts are for people. Bytecode is not compared with its source: the root may be read-only, and builds repeat.
 RUN find /opt/memcached-operator/lib -type f ! -name __init__.py \
@@ -22,11 +23,13 @@ RUN find /opt/memcached-operator/lib -type f ! -name __init__.py \
 FROM packages AS program
 # The build backend stays behind in this stage.
 COPY hack/requirements-build.txt .
-RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet --require-hashes --only-binary :all: -r requirements-build.txt
+RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet \
+      --require-hashes --only-binary :all: -r requirements-build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/memcached_operator operator/memcached_operator
-RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet --no-deps --no-build-isolation --root /program . \
- && python -m compileall -q --invalidation-mode unchecked-hash /program \
+RUN python -m pip --python /opt/memcached-operator/bin/python install --quiet --no-compile \
+      --no-deps --no-build-isolation --root /program . \
+ && python -m compileall -q -s /program -p / --invalidation-mode unchecked-hash /program \
  && install -D -m 644 LICENSE /program/licenses/LICENSE
 
 # --- the image --------------------------------------------------------------------------------------------------------
@@ -50,9 +53,9 @@ LABEL name="memcached-operator" \
       version="${VERSION}" \
       release="1" \
       summary="Runs memcached on Kubernetes" \
-      description="You write a Memcached; the operator keeps its pods, Service and disruption budget." \
+      description="Write a Memcached; the operator keeps its pods, Service and disruption budget." \
       org.opencontainers.image.title="memcached-operator" \
-      org.opencontainers.image.description="You write a Memcached; the operator keeps its pods, Service and disruption budget." \
+      org.opencontainers.image.description="Write a Memcached; the operator keeps its pods, Service and disruption budget." \
       org.opencontainers.image.vendor="memcached-operator authors" \
       org.opencontainers.image.authors="memcached-operator authors" \
       org.opencontainers.image.licenses="Apache-2.0" \
