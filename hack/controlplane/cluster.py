@@ -19,6 +19,7 @@ from controlplane import binaries, paths, processes, progress, simulation
 from controlplane.api import Api, ApiError, object_path
 from controlplane.audit import AuditLog, Request
 from controlplane.credentials import Credentials, issue_certificate, write_kubeconfig
+from controlplane.owners import OWNER_PROBE, wait_known_owners
 from controlplane.waiting import NotYet, WaitTimeoutError, wait_until
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller")
@@ -227,13 +228,16 @@ class ControlPlane:
     def install_crds(self, source: Path, timeout: float = 30) -> None:
         """Apply CRDs, from a file or a kustomize folder, and return when they are served and garbage is collected.
 
-        The controller manager is restarted: its garbage collector would not know a new kind for up to 30 seconds, in
-        which no owner's deletion is seen.
+        Two parts of the control plane look for new kinds only twice a minute. The controller manager is restarted: its
+        garbage collector would not see the deletion of an owner before. OwnerReferencesPermissionEnforcement refuses
+        owner references to a kind that it does not know to all but administrators: that is waited for.
         """
         self.kubectl("apply", "--server-side", "-k" if source.is_dir() else "-f", str(source))
         wait_until(self._unserved_crds, timeout, "CRDs to be served", until=lambda names: not names)
         self.kill("kube-controller-manager")
         self.heal(timeout)
+        with Api(self.credentials(OWNER_PROBE)) as probe:
+            wait_known_owners(self.api, probe, timeout + 30)
 
     # --- audit --------------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,12 @@ def bind(
         wait_until(functools.partial(_allowed, api, review), 30, f"{user} to be allowed {attributes}")
 
 
+def unbind(api: Api, name: str) -> None:
+    """Take back what `bind` gave under `name` in the whole cluster. The API server acts on it a moment later."""
+    for kind in ("clusterrolebindings", "clusterroles"):
+        api.delete(object_path(_RBAC, kind, None, name))
+
+
 def _allowed(api: Api, review: dict[str, Any]) -> bool:
     """Ask the API server's own authorizer, by a SubjectAccessReview."""
     answer = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)

@@ -166,6 +166,7 @@ def operator(control_plane: ControlPlane) -> Iterator[Api]:
             yield account
         finally:
             control_plane.kubectl("delete", "-k", str(POLICY))
+            rbac.unbind(api, "stolen-token")
 
 
 @refused

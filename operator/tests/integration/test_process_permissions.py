@@ -65,7 +65,7 @@ def test_every_request_is_in_the_table_and_every_row_of_it_is_used(
     api.create(autoscalers, {"metadata": {"name": "auto"}, "spec": spec})
     wait_until(lambda: caches.condition("one", "Degraded").get("status") == "True", 40, "the autoscaler to be noticed")
     api.delete(f"{autoscalers}/auto")
-    caches.wait_replicas("one", 2)
+    caches.wait_replicas("one", 2, timeout=60 + 15)  # no watch shows that it is gone: it is looked at once a minute
     caches.delete("one")
     caches.wait_gone("one")
 
