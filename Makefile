@@ -43,7 +43,7 @@ test: setup ## All tests: unit, golden, property, scenario, integration (ARGS=..
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "; printf "usage: make TARGET\n"} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Development
 
@@ -236,6 +236,43 @@ helm-install: helm-package ## Install or upgrade RELEASE in RELEASE_NAMESPACE (A
 .PHONY: helm-uninstall
 helm-uninstall: ## Uninstall RELEASE; the CRD and every Memcached stay
 	$(HELM) uninstall $(RELEASE) --namespace $(RELEASE_NAMESPACE) --wait $(ARGS)
+
+##@ End to end, on a kind cluster
+
+# manifests, helm, olm, ha or api-conformance; empty: all.
+E2E ?=
+KIND ?= kind
+KIND_NODE_IMAGE ?=
+E2E_CLUSTER ?= memcached-operator-e2e
+# Three nodes. A suite that needs them says so on a smaller cluster.
+E2E_CLUSTER_CONFIG ?= e2e/kind.yaml
+E2E_KUBECONFIG ?= $(CURDIR)/.cache/e2e/$(E2E_CLUSTER).kubeconfig
+E2E_KUBECTL ?= kubectl
+# host:port/path of a registry that this machine pushes to and the cluster pulls from; for OLM, which pulls everything.
+E2E_REGISTRY ?=
+# Flags for operator-sdk where the cluster cannot pull the images that it names itself.
+E2E_RUN_BUNDLE_FLAGS ?=
+E2E_SCORECARD_FLAGS ?=
+E2E_TOOLS = KIND='$(KIND)' KUBECTL='$(E2E_KUBECTL)' hack/tool
+export E2E_REGISTRY E2E_RUN_BUNDLE_FLAGS E2E_SCORECARD_FLAGS
+
+.PHONY: e2e
+e2e: e2e-up ## Tests on a real cluster (E2E=manifests, helm, olm, ha or api-conformance for one suite; ARGS=... to pytest)
+	MEMCACHED_IMAGE='$(MEMCACHED_IMAGE)' CONTAINER_TOOL='$(CONTAINER_TOOL)' \
+	$(PY) -m pytest $(if $(E2E),e2e/test_$(subst -,_,$(E2E)).py,e2e) --cluster-name $(E2E_CLUSTER) --keep-cluster \
+	  --kubeconfig '$(E2E_KUBECONFIG)' --kind-bin "$$($(E2E_TOOLS) kind)" --kind-kubectl-bin "$$($(E2E_TOOLS) kubectl)" $(ARGS)
+
+.PHONY: e2e-up
+e2e-up: setup ## Make the kind cluster of the end-to-end tests, unless it is there
+	@$(E2E_TOOLS) kind kubectl $(notdir $(CONTAINER_TOOL)) >/dev/null
+	@mkdir -p '$(dir $(E2E_KUBECONFIG))'
+	@$(KIND) get clusters -q | grep -qx '$(E2E_CLUSTER)' || $(KIND) create cluster --name '$(E2E_CLUSTER)' \
+	  --config '$(E2E_CLUSTER_CONFIG)' --kubeconfig '$(E2E_KUBECONFIG)' \
+	  $(if $(KIND_NODE_IMAGE),--image '$(KIND_NODE_IMAGE)') --wait 120s
+
+.PHONY: e2e-down
+e2e-down: ## Delete that cluster
+	$(KIND) delete cluster --name '$(E2E_CLUSTER)'
 
 ##@ Monitoring and releases
 

@@ -2,20 +2,29 @@
 
 import collections
 import functools
-from typing import Any
+from typing import Any, Protocol
 
-from controlplane import ControlPlane, Request, wait_until
-from controlplane.api import ApiError, object_path
+from controlplane import Request, wait_until
+from controlplane.api import Api, ApiError, object_path
 
 CACHES = "cache.example.com/v1alpha1"
 CHILDREN = (("apps/v1", "deployments"), ("v1", "services"), ("policy/v1", "poddisruptionbudgets"))
 
 
+class Cluster(Protocol):
+    """Whatever has an API server: a control plane without nodes, or a whole cluster."""
+
+    @property
+    def api(self) -> Api:
+        """The administrator's connection."""
+        ...
+
+
 class Memcacheds:
     """The Memcacheds of one namespace, seen and changed by an administrator."""
 
-    def __init__(self, control_plane: ControlPlane, namespace: str) -> None:
-        self.api = control_plane.api
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.api = cluster.api
         self.namespace = namespace
 
     def create(self, name: str, **spec: Any) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""Fixtures of the end-to-end tests: a kind cluster (reused when it exists), the operator's image, the operator in it.
+
+`make e2e` gives pytest-kind its flags. What a failed test leaves to look at is in e2e/artifacts/, by the test's name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from pytest_kind import KindCluster
+from real_cluster import Cluster, credentials
+
+from controlplane.api import Api
+from controlplane.paths import REPOSITORY
+from memcacheds import Memcacheds
+
+ARTIFACTS = Path(__file__).parent / "artifacts"
+OPERATOR_NAMESPACE = "memcached-operator-system"
+IMAGE = "example.com/memcached-operator"
+RESTRICTED = {
+    "pod-security.kubernetes.io/enforce": "restricted",
+    "pod-security.kubernetes.io/warn": "restricted",
+}
+_numbers = itertools.count(1)
+
+
+def make(cluster: Cluster, *words: str) -> str:
+    """Run a target of the Makefile against the cluster; return what it prints."""
+    done = subprocess.run(
+        ["make", "--no-print-directory", *words],
+        cwd=REPOSITORY,
+        env=cluster.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"make {' '.join(words)}: {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def memcached_image() -> str:
+    """The operand's image: MEMCACHED_IMAGE, else the project's default."""
+    return os.environ.get("MEMCACHED_IMAGE") or "docker.io/library/memcached:1.6.45"
+
+
+@pytest.fixture(scope="session")
+def cluster(kind_cluster: KindCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    kubeconfig = Path(kind_cluster.kubeconfig_path).absolute()
+    with Api(credentials(kubeconfig, tmp_path_factory.mktemp("credentials"))) as api:
+        yield Cluster(kubeconfig, str(kind_cluster.kubectl_path), api)
+
+
+@pytest.fixture(scope="session")
+def image(kind_cluster: KindCluster, cluster: Cluster) -> str:
+    """The operator's image, built from this tree and loaded into the cluster. Its tag is its content's."""
+    tool = os.environ.get("CONTAINER_TOOL", "docker")
+    make(cluster, "docker-build", f"IMG={IMAGE}:e2e")
+    inspect = [tool, "image", "inspect", "--format", "{{.Id}}", f"{IMAGE}:e2e"]
+    found = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
+    tagged = f"{IMAGE}:e2e-{found.rpartition(':')[2][:12]}"
+    subprocess.run([tool, "tag", f"{IMAGE}:e2e", tagged], check=True)
+    kind_cluster.load_docker_image(tagged)
+    return tagged
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster, image: str, memcached_image: str) -> Iterator[str]:
+    """The operator, by `make deploy`, in a namespace that enforces Pod Security `restricted`; its namespace.
+
+    Each suite installs the operator its own way, and takes it away: two would not share a cluster.
+    """
+    said = make(cluster, "deploy", f"IMG={image}", f"MEMCACHED_IMAGE={memcached_image}")
+    assert "Warning" not in said, said
+    deployment = "deployment/memcached-operator-controller-manager"
+    cluster.kubectl("rollout", "status", deployment, "--namespace", OPERATOR_NAMESPACE, "--timeout=120s")
+    yield OPERATOR_NAMESPACE
+    make(cluster, "undeploy", "ignore-not-found=true")
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh namespace that enforces Pod Security `restricted`; deleted afterwards without waiting."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].rstrip("-")
+    name = f"{slug}-{os.getpid()}-{next(_numbers)}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": RESTRICTED}}
+    cluster.api.create("/api/v1/namespaces", body)
+    yield name
+    cluster.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def caches(cluster: Cluster, namespace: str, deployed: str) -> Memcacheds:  # noqa: ARG001 - the operator has to run
+    return Memcacheds(cluster, namespace)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """When a test fails, keep what a person needs, before its fixtures take it away."""
+    report = yield
+    funcargs = getattr(item, "funcargs", {})
+    if report.when == "call" and report.failed and "cluster" in funcargs:
+        _keep(funcargs["cluster"], funcargs.get("namespace"), ARTIFACTS / re.sub(r"[^\w.-]+", "_", item.name))
+    return report
+
+
+def _keep(cluster: Cluster, namespace: str | None, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    system = ("--namespace", OPERATOR_NAMESPACE)
+    pages = {
+        "operator.log": ("logs", *system, "--selector=control-plane=controller-manager", "--prefix", "--tail=-1"),
+        "operator-pods.yaml": ("get", "pods", *system, "--output=yaml"),
+        "events.txt": ("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
+    }
+    if namespace:
+        kinds = "memcacheds,deployments,replicasets,services,endpointslices,poddisruptionbudgets,pods"
+        pages["objects.yaml"] = ("get", kinds, "--namespace", namespace, "--output=yaml")
+    for name, arguments in pages.items():
+        (folder / name).write_text(cluster.kubectl(*arguments, check=False))
+    pods = cluster.kubectl("get", "pods", *system, "--output=jsonpath={.items[*].metadata.name}", check=False).split()
+    for pod in pods:
+        raw = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{pod}:8080/proxy/metrics"
+        (folder / f"metrics-{pod}.txt").write_text(cluster.kubectl("get", "--raw", raw, check=False))

@@ -1,0 +1,107 @@
+"""A kind cluster as the tests see it: kubectl, a client for JSON, and the protocol of the caches in it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from controlplane.api import Api
+from controlplane.credentials import Credentials
+from memcached_operator.memcached.client import Client
+
+T = TypeVar("T")
+PORT = 11211
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster, by its administrator's kubeconfig."""
+
+    kubeconfig: Path
+    kubectl_path: str
+    api: Api
+
+    def kubectl(self, *arguments: str, given: str | None = None, check: bool = True) -> str:
+        """Run kubectl; return what it prints, errors too. Raises AssertionError with all of it when it fails."""
+        done = subprocess.run(
+            [self.kubectl_path, *arguments],
+            env=self.environment(),
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """The environment of a program that is to work with this cluster."""
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+
+    @contextlib.contextmanager
+    def forward(self, namespace: str, pod: str) -> Iterator[str]:
+        """A local `host:port` that leads to the pod's memcached."""
+        command = [self.kubectl_path, "port-forward", "--namespace", namespace, f"pod/{pod}", f":{PORT}"]
+        with subprocess.Popen(command, env=self.environment(), stdout=subprocess.PIPE, text=True) as forwarding:
+            try:
+                assert forwarding.stdout is not None
+                first = forwarding.stdout.readline()  # Forwarding from 127.0.0.1:34567 -> 11211
+                found = re.search(r"(127\.0\.0\.1:\d+) ->", first)
+                assert found, f"kubectl port-forward to {pod} said {first!r}"
+                yield found[1]
+            finally:
+                forwarding.terminate()
+
+    def speak(self, namespace: str, pod: str, talk: Callable[[Client], Awaitable[T]]) -> T:
+        """What `talk` returns, called with a connection to the pod's memcached."""
+
+        async def connect(address: str) -> T:
+            async with await Client.connect(address) as cache:
+                return await talk(cache)
+
+        with self.forward(namespace, pod) as address:
+            return asyncio.run(connect(address))
+
+
+def credentials(kubeconfig: Path, folder: Path) -> Credentials:
+    """The current context's server and client certificate, with the PEM files written into `folder`."""
+    config: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
+    (cluster,) = [c["cluster"] for c in config["clusters"]]
+    (user,) = [u["user"] for u in config["users"]]
+
+    def write(name: str, encoded: str) -> Path:
+        path = folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(base64.b64decode(encoded))
+        return path
+
+    return Credentials(
+        cluster["server"],
+        write("ca.crt", cluster["certificate-authority-data"]),
+        write("client.crt", user["client-certificate-data"]),
+        write("client.key", user["client-key-data"]),
+    )
+
+
+async def roundtrip(cache: Client) -> str:
+    """Set a key and get it back; the version. Raises ProtocolError, and AssertionError when it is not what was set."""
+    await cache.set("e2e", b"one\r\ntwo")
+    assert await cache.get("e2e") == b"one\r\ntwo"
+    return await cache.version()
+
+
+def to_json(*documents: dict[str, Any]) -> str:
+    """For `kubectl apply -f -`."""
+    return "\n---\n".join(map(json.dumps, documents))

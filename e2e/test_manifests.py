@@ -1,0 +1,253 @@
+"""`make deploy`, and what it makes of Memcacheds: judged by asking the caches themselves."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+from real_cluster import Cluster, roundtrip
+
+from controlplane import wait_until
+from controlplane.api import object_path
+from controlplane.paths import REPOSITORY
+from memcached_operator.errors import TransientError
+from memcached_operator.memcached.client import Client
+from memcacheds import CACHES, Memcacheds
+
+READY = 120
+SAMPLE = REPOSITORY / "config" / "samples" / "cache_v1alpha1_memcached.yaml"
+
+
+def nodes(caches: Memcacheds, name: str) -> list[str]:
+    found: list[str] = (caches.get(name) or {}).get("status", {}).get("nodes", [])
+    return found
+
+
+def wait_nodes(caches: Memcacheds, name: str, number: int) -> list[str]:
+    return wait_until(partial(nodes, caches, name), READY, f"{number} nodes", until=lambda found: len(found) == number)
+
+
+def wait_condition(caches: Memcacheds, name: str, kind: str, reason: str) -> dict[str, Any]:
+    observe = partial(caches.condition, name, kind)
+    return wait_until(observe, READY, f"{kind} {reason}", until=lambda c: c.get("reason") == reason)
+
+
+def endpoints(caches: Memcacheds, name: str) -> int:
+    """How many addresses the Service leads clients to."""
+    selector = f"?labelSelector=kubernetes.io/service-name={name}"
+    slices = caches.api.get(object_path("discovery.k8s.io/v1", "endpointslices", caches.namespace) + selector)["items"]
+    return sum(bool(e.get("conditions", {}).get("ready")) for s in slices for e in s.get("endpoints") or [])
+
+
+def test_the_walk_through(cluster: Cluster, caches: Memcacheds) -> None:
+    kubectl = partial(cluster.kubectl, "--namespace", caches.namespace)
+    said = kubectl("apply", "-f", str(SAMPLE))
+    assert "created" in said
+    assert "Warning" not in said
+    kubectl("wait", "--for=condition=Available", "memcached/memcached-sample", f"--timeout={READY}s")
+    caches.wait_ready("memcached-sample", timeout=READY)
+    assert "memcached-sample" in kubectl("get", "memcached")
+    assert "2/2" in kubectl("get", "deployment", "memcached-sample")
+    pods = kubectl("get", "pods", "--output=name", "--selector=app=memcached,memcached_cr=memcached-sample").split()
+    assert [f"pod/{node}" for node in nodes(caches, "memcached-sample")] == sorted(pods)
+
+    kubectl("patch", "memcached", "memcached-sample", "-p", '{"spec":{"size": 3}}', "--type=merge")
+    for pod in wait_nodes(caches, "memcached-sample", 3):
+        caches.wait_ready("memcached-sample", timeout=READY)
+        assert cluster.speak(caches.namespace, pod, roundtrip).startswith("1.")
+    kubectl("delete", "memcached", "memcached-sample")
+    caches.wait_gone("memcached-sample", timeout=READY)
+
+
+def test_every_size_serves(cluster: Cluster, caches: Memcacheds) -> None:
+    caches.create("cache", size=1)
+    for size in (1, 3, 0, 2):
+        caches.patch("cache", size=size)
+        caches.wait_ready("cache", timeout=READY)
+        for pod in wait_nodes(caches, "cache", size):
+            assert cluster.speak(caches.namespace, pod, roundtrip)
+        wait_until(partial(endpoints, caches, "cache"), READY, f"{size} endpoints", until=size.__eq__)
+
+
+# Field and value -> what memcached itself says that it was started with, by `stats settings`.
+SETTINGS: tuple[tuple[str, Any, str, str], ...] = (
+    ("memory", 96, "maxbytes", str(96 << 20)),
+    ("maxConnections", 2048, "maxconns", "2048"),
+    ("threads", 2, "num_threads", "2"),
+    ("maxItemSize", 2048, "item_size_max", str(2 << 20)),
+    ("verbosity", 0, "verbosity", "0"),
+)
+
+
+def test_options_reach_memcached(cluster: Cluster, caches: Memcacheds) -> None:
+    caches.create("cache", size=1, **{field: value for field, value, _, _ in SETTINGS})
+    caches.wait_ready("cache", timeout=READY)
+    (pod,) = nodes(caches, "cache")
+    settings = cluster.speak(caches.namespace, pod, partial(Client.stats, group="settings"))
+    assert {name: settings[name] for _, _, name, _ in SETTINGS} == {name: value for _, _, name, value in SETTINGS}
+    assert settings["udpport"] == "0"
+
+
+def restarts(caches: Memcacheds, name: str) -> int:
+    selector = f"?labelSelector=memcached_cr={name}"
+    pods = caches.api.get(object_path("v1", "pods", caches.namespace) + selector)["items"]
+    return sum(status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"])
+
+
+def test_a_full_cache_is_not_killed_for_its_memory(cluster: Cluster, caches: Memcacheds) -> None:
+    async def fill(cache: Client) -> int:
+        value = b"x" * 700
+        for number in range(120_000):  # 84 MB of values into 64 MiB
+            await cache.set(f"key-{number}", value)
+            if number % 2000 == 0 and int((await cache.stats())["evictions"]) > 0:
+                break
+        return int((await cache.stats())["evictions"])
+
+    caches.create("cache", size=1, memory=64)
+    caches.wait_ready("cache", timeout=READY)
+    (pod,) = nodes(caches, "cache")
+    assert cluster.speak(caches.namespace, pod, fill) > 0
+    assert cluster.speak(caches.namespace, pod, roundtrip)
+    assert restarts(caches, "cache") == 0
+
+
+def test_a_bad_image_leaves_the_cache_serving_and_says_why(cluster: Cluster, caches: Memcacheds) -> None:
+    caches.create("cache", size=1)
+    caches.wait_ready("cache", timeout=READY)
+    (pod,) = nodes(caches, "cache")
+    caches.patch("cache", image="registry.invalid/memcached:none")
+    told = wait_condition(caches, "cache", "Degraded", "ImagePullFailed")
+    assert "registry.invalid/memcached:none" in told["message"]
+    assert caches.condition("cache", "Available")["status"] == "True"
+    assert cluster.speak(caches.namespace, pod, roundtrip)
+    caches.patch("cache", image=None)
+    caches.wait_ready("cache", timeout=READY)
+    assert nodes(caches, "cache") == [pod], "the pod that served all the time"
+
+
+def test_a_deleted_pod_is_replaced(cluster: Cluster, caches: Memcacheds) -> None:
+    caches.create("cache", size=2)
+    caches.wait_ready("cache", timeout=READY)
+    victim, _ = nodes(caches, "cache")
+    caches.api.delete(object_path("v1", "pods", caches.namespace, victim))
+    wait_until(lambda: victim not in nodes(caches, "cache"), READY, f"{victim} to be gone")
+    for pod in wait_nodes(caches, "cache", 2):
+        caches.wait_ready("cache", timeout=READY)
+        assert cluster.speak(caches.namespace, pod, roundtrip)
+
+
+DRIFTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("apps/v1", "deployments", {"spec": {"replicas": 0}}),
+    ("apps/v1", "deployments", {"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1}}}}}),
+    ("v1", "services", {"spec": {"selector": {"nobody": "here"}}}),
+    ("policy/v1", "poddisruptionbudgets", {"spec": {"maxUnavailable": 2}}),
+)
+
+
+def spec_of(caches: Memcacheds, plural: str) -> Any:
+    return caches.look("cache")[plural]["spec"]
+
+
+def test_drift_is_repaired_and_what_others_added_is_kept(cluster: Cluster, caches: Memcacheds) -> None:
+    caches.create("cache", size=2)
+    caches.wait_ready("cache", timeout=READY)
+    for version, plural, drift in DRIFTS:
+        before = spec_of(caches, plural)
+        path = object_path(version, plural, caches.namespace, "cache")
+        caches.api.patch(path, {**drift, "metadata": {"labels": {"example.com/mine": "kept"}}})
+
+        wait_until(partial(spec_of, caches, plural), READY, f"{plural} as before", until=before.__eq__)
+        assert caches.look("cache")[plural]["labels"]["example.com/mine"] == "kept"
+    caches.wait_ready("cache", timeout=READY)
+    wait_until(partial(endpoints, caches, "cache"), READY, "2 endpoints", until=lambda n: n == 2)
+    for pod in nodes(caches, "cache"):
+        assert cluster.speak(caches.namespace, pod, roundtrip)
+
+
+def test_a_quota_is_told_and_its_end_is_noticed(caches: Memcacheds) -> None:
+    quotas = object_path("v1", "resourcequotas", caches.namespace)
+    caches.api.create(quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}})
+    wait_until(lambda: caches.api.get(f"{quotas}/small").get("status", {}).get("used"), READY, "the quota to count")
+    caches.create("cache", size=2)
+    assert "small" in wait_condition(caches, "cache", "Degraded", "QuotaExceeded")["message"]
+    caches.api.delete(f"{quotas}/small")
+    caches.patch("cache", size=3)  # or minutes of patience: the ReplicaSet controller has its own back-off
+    caches.wait_ready("cache", timeout=READY)
+
+
+def test_paused_leaves_the_children_alone(caches: Memcacheds) -> None:
+    caches.create("cache", size=1)
+    caches.wait_ready("cache", timeout=READY)
+    caches.patch("cache", paused=True, size=2)
+    wait_condition(caches, "cache", "Ready", "Paused")
+    assert caches.replicas("cache") == 1
+    caches.patch("cache", paused=False)
+    caches.wait_ready("cache", timeout=READY)
+    assert caches.replicas("cache") == 2
+
+
+@pytest.mark.parametrize("policy", ("Delete", "Orphan"))
+def test_deletion_leaves_what_its_policy_says(cluster: Cluster, caches: Memcacheds, policy: str) -> None:
+    caches.create("cache", size=1, deletionPolicy=policy)
+    caches.wait_ready("cache", timeout=READY)
+    (pod,) = nodes(caches, "cache")
+    caches.delete("cache")
+    wait_until(lambda: caches.get("cache") is None, READY, "the Memcached to be gone")
+    if policy == "Delete":
+        caches.wait_gone("cache", timeout=READY)
+        return
+    assert cluster.speak(caches.namespace, pod, roundtrip)
+    caches.create("cache", size=1)
+    caches.wait_ready("cache", timeout=READY)
+    assert nodes(caches, "cache") == [pod], "adopted, and not restarted"
+
+
+def test_a_drain_lets_clients_go_before_it_stops_the_pods(cluster: Cluster, caches: Memcacheds) -> None:
+    seconds = 12
+    caches.create("cache", size=1, deletionPolicy="Drain", drainSeconds=seconds)
+    caches.wait_ready("cache", timeout=READY)
+    (pod,) = nodes(caches, "cache")
+    drained = threading.Event()
+
+    async def work_until_the_drain_ends(cache: Client) -> int:
+        asked = 0
+        while not drained.is_set():
+            await cache.set("e2e", b"here")
+            assert await cache.get("e2e") == b"here"
+            asked += 1
+        return asked
+
+    def watch() -> None:
+        wait_until(partial(endpoints, caches, "cache"), READY, "no endpoints", until=lambda n: n == 0)
+        wait_until(lambda: caches.replicas("cache") in (0, None), READY, "the end of the drain", interval=0.01)
+
+    def delete() -> None:
+        try:
+            caches.delete("cache")
+            watch()
+        finally:
+            drained.set()
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    try:
+        asked = cluster.speak(caches.namespace, pod, work_until_the_drain_ends)
+    except (TransientError, OSError) as error:  # its pod may stop between two looks, when the drain is over
+        if caches.replicas("cache") not in (0, None):
+            pytest.fail(f"a client saw {error!r} before the drain ended")
+        asked = 1
+    deleting.join()
+    assert asked > 0
+    caches.wait_gone("cache", timeout=READY)
+
+
+def test_kubectl_scale_works_on_the_memcached(cluster: Cluster, caches: Memcacheds) -> None:
+    caches.create("cache", size=1)
+    caches.wait_ready("cache", timeout=READY)
+    cluster.kubectl("scale", "memcached/cache", "--replicas=2", "--namespace", caches.namespace)
+    wait_nodes(caches, "cache", 2)
+    caches.wait_ready("cache", timeout=READY)
+    scale = caches.api.get(object_path(CACHES, "memcacheds", caches.namespace, "cache") + "/scale")
+    assert scale["status"]["replicas"] == 2
