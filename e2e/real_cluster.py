@@ -11,17 +11,22 @@ import re
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
+from controlplane import wait_until
 from controlplane.api import Api
 from controlplane.credentials import Credentials
 from memcached_operator.memcached.client import Client
+from memcacheds import Memcacheds
 
 T = TypeVar("T")
 PORT = 11211
+READY = 120
+"""Seconds that pods may take to become ready, or to be gone."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,33 @@ async def roundtrip(cache: Client) -> str:
     await cache.set("e2e", b"one\r\ntwo")
     assert await cache.get("e2e") == b"one\r\ntwo"
     return await cache.version()
+
+
+def nodes(caches: Memcacheds, name: str) -> list[str]:
+    found: list[str] = (caches.get(name) or {}).get("status", {}).get("nodes", [])
+    return found
+
+
+def wait_nodes(caches: Memcacheds, name: str, number: int) -> list[str]:
+    return wait_until(partial(nodes, caches, name), READY, f"{number} nodes", until=lambda found: len(found) == number)
+
+
+def wait_condition(caches: Memcacheds, name: str, kind: str, reason: str) -> dict[str, Any]:
+    observe = partial(caches.condition, name, kind)
+    return wait_until(observe, READY, f"{kind} {reason}", until=lambda c: c.get("reason") == reason)
+
+
+def wait_serving(cluster: Cluster, caches: Memcacheds, name: str, number: int) -> list[str]:
+    """Until the Memcached is Ready with so many pods, each of which keeps a key; their names."""
+
+    def ready() -> list[str]:
+        found = nodes(caches, name)
+        return found if len(found) == number and caches.ready(name) else []
+
+    pods = wait_until(ready, READY, f"{name} to be Ready with {number} pods")
+    for pod in pods:
+        assert cluster.speak(caches.namespace, pod, roundtrip)
+    return pods
 
 
 def to_json(*documents: dict[str, Any]) -> str:

@@ -7,31 +7,16 @@ from functools import partial
 from typing import Any
 
 import pytest
-from real_cluster import Cluster, roundtrip
+from real_cluster import READY, Cluster, nodes, roundtrip, wait_condition, wait_nodes
 
 from controlplane import wait_until
 from controlplane.api import object_path
 from controlplane.paths import REPOSITORY
 from memcached_operator.errors import TransientError
 from memcached_operator.memcached.client import Client
-from memcacheds import CACHES, Memcacheds
+from memcacheds import Memcacheds
 
-READY = 120
 SAMPLE = REPOSITORY / "config" / "samples" / "cache_v1alpha1_memcached.yaml"
-
-
-def nodes(caches: Memcacheds, name: str) -> list[str]:
-    found: list[str] = (caches.get(name) or {}).get("status", {}).get("nodes", [])
-    return found
-
-
-def wait_nodes(caches: Memcacheds, name: str, number: int) -> list[str]:
-    return wait_until(partial(nodes, caches, name), READY, f"{number} nodes", until=lambda found: len(found) == number)
-
-
-def wait_condition(caches: Memcacheds, name: str, kind: str, reason: str) -> dict[str, Any]:
-    observe = partial(caches.condition, name, kind)
-    return wait_until(observe, READY, f"{kind} {reason}", until=lambda c: c.get("reason") == reason)
 
 
 def endpoints(caches: Memcacheds, name: str) -> int:
@@ -241,13 +226,3 @@ def test_a_drain_lets_clients_go_before_it_stops_the_pods(cluster: Cluster, cach
     deleting.join()
     assert asked > 0
     caches.wait_gone("cache", timeout=READY)
-
-
-def test_kubectl_scale_works_on_the_memcached(cluster: Cluster, caches: Memcacheds) -> None:
-    caches.create("cache", size=1)
-    caches.wait_ready("cache", timeout=READY)
-    cluster.kubectl("scale", "memcached/cache", "--replicas=2", "--namespace", caches.namespace)
-    wait_nodes(caches, "cache", 2)
-    caches.wait_ready("cache", timeout=READY)
-    scale = caches.api.get(object_path(CACHES, "memcacheds", caches.namespace, "cache") + "/scale")
-    assert scale["status"]["replicas"] == 2
