@@ -173,6 +173,8 @@ CHANNELS ?= candidate
 DEFAULT_CHANNEL ?= candidate
 # true: the bundle names its images by digest; they have to be in their registry.
 USE_IMAGE_DIGESTS ?= false
+# Folder of bundle/ and bundle.Dockerfile. Another than this one leaves the committed bundle as it is.
+BUNDLE_ROOT ?= .
 CATALOG_BASE_IMG ?= quay.io/operator-framework/opm:v1.73.0
 OPERATOR_SDK ?= operator-sdk
 OPM ?= opm
@@ -181,11 +183,11 @@ OPM ?= opm
 bundle: setup manifests ## Make bundle/ anew for IMG and VERSION (CHANNELS, DEFAULT_CHANNEL, USE_IMAGE_DIGESTS=true)
 	OPERATOR_SDK='$(OPERATOR_SDK)' KUSTOMIZE='$(KUSTOMIZE)' $(PY) hack/bundle.py --version $(VERSION) --image $(IMG) \
 	  --memcached-image $(MEMCACHED_IMAGE) --channels $(CHANNELS) --default-channel '$(DEFAULT_CHANNEL)' \
-	  $(if $(filter true,$(USE_IMAGE_DIGESTS)),--use-image-digests)
+	  --output '$(BUNDLE_ROOT)' $(if $(filter true,$(USE_IMAGE_DIGESTS)),--use-image-digests)
 
 .PHONY: bundle-build
 bundle-build: ## Build the bundle's image BUNDLE_IMG
-	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t $(BUNDLE_IMG) .
+	$(CONTAINER_TOOL) build -f '$(BUNDLE_ROOT)/bundle.Dockerfile' -t $(BUNDLE_IMG) '$(BUNDLE_ROOT)'
 
 .PHONY: bundle-push
 bundle-push: ## Push the bundle's image

@@ -1,4 +1,4 @@
-"""Makes bundle/ and bundle.Dockerfile: the OLM bundle of one version. `make bundle` calls it.
+"""Makes bundle/ and bundle.Dockerfile, here or elsewhere: the OLM bundle of one version. `make bundle` calls it.
 
 operator-sdk and kustomize like to edit the files that they read. They get a copy of config/ here, so that nothing
 tracked changes but the bundle; and when only its creation time would change, not even that does.
@@ -46,10 +46,10 @@ def main() -> int:
         except subprocess.CalledProcessError as error:
             print(f"{' '.join(map(str, error.cmd))}: exit code {error.returncode}", file=sys.stderr)
             return 1
-        if contents(copy) == contents(ROOT):
+        if contents(copy) == contents(options.output):
             print("bundle: up to date")
         else:
-            _replace(copy)
+            _replace(copy, options.output)
             print(f"bundle: made for version {options.version}, image {options.image}")
     return 0
 
@@ -68,6 +68,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--channels", required=True, help="joined by commas")
     parser.add_argument("--default-channel", default="")
     parser.add_argument("--use-image-digests", action="store_true", help="look the images up and name them by digest")
+    parser.add_argument("--output", type=Path, default=ROOT, help="folder to make it in; default: the repository's")
     return parser.parse_args()
 
 
@@ -112,10 +113,11 @@ def _relate(path: Path) -> None:
     path.write_text(text.replace("  relatedImages:\n", f"  relatedImages:\n{''.join(lines)}", 1), encoding="utf-8")
 
 
-def _replace(copy: Path) -> None:
-    shutil.rmtree(ROOT / "bundle", ignore_errors=True)
+def _replace(copy: Path, output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(output / "bundle", ignore_errors=True)
     for name in MADE:
-        shutil.move(copy / name, ROOT / name)
+        shutil.move(copy / name, output / name)
 
 
 if __name__ == "__main__":
