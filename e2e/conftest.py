@@ -11,12 +11,14 @@ import re
 import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from client_pod import ClientPod, start_client_pod
 from pytest_kind import KindCluster
 from real_cluster import Cluster, credentials
 
-from controlplane.api import Api
+from controlplane.api import Api, object_path
 from controlplane.paths import REPOSITORY
 from memcacheds import Memcacheds
 
@@ -71,18 +73,52 @@ def image(kind_cluster: KindCluster, cluster: Cluster) -> str:
     return tagged
 
 
+@pytest.fixture(scope="session")
+def other_memcached_image(kind_cluster: KindCluster, memcached_image: str) -> str:
+    """The operand's image under a second name, loaded into the cluster: to roll out."""
+    tool = os.environ.get("CONTAINER_TOOL", "docker")
+    other = "example.com/memcached:other"
+    if subprocess.run([tool, "image", "inspect", memcached_image], check=False, capture_output=True).returncode:
+        subprocess.run([tool, "pull", memcached_image], check=True)
+    subprocess.run([tool, "tag", memcached_image, other], check=True)
+    kind_cluster.load_docker_image(other)
+    return other
+
+
+@pytest.fixture(scope="session")
+def workers(cluster: Cluster) -> list[str]:
+    """The nodes that pods may go to, at least two."""
+    nodes = cluster.api.get(object_path("v1", "nodes"))["items"]
+    found = [node["metadata"]["name"] for node in nodes if not _is_control_plane(node)]
+    if len(found) < 2:
+        pytest.skip(f"two workers are needed, the cluster has {len(found)}: e2e/kind.yaml makes one that does")
+    return found
+
+
+def _is_control_plane(node: dict[str, Any]) -> bool:
+    return "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]
+
+
 @pytest.fixture(scope="module")
-def deployed(cluster: Cluster, image: str, memcached_image: str) -> Iterator[str]:
+def components() -> str:
+    """The optional components of config/ that `deployed` is to have; a suite may have a fixture of its own."""
+    return ""
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster, image: str, memcached_image: str, components: str) -> Iterator[str]:
     """The operator, by `make deploy`, in a namespace that enforces Pod Security `restricted`; its namespace.
 
     Each suite installs the operator its own way, and takes it away: two would not share a cluster.
     """
-    said = make(cluster, "deploy", f"IMG={image}", f"MEMCACHED_IMAGE={memcached_image}")
-    assert "Warning" not in said, said
     deployment = "deployment/memcached-operator-controller-manager"
-    cluster.kubectl("rollout", "status", deployment, "--namespace", OPERATOR_NAMESPACE, "--timeout=120s")
-    yield OPERATOR_NAMESPACE
-    make(cluster, "undeploy", "ignore-not-found=true")
+    try:
+        said = make(cluster, "deploy", f"IMG={image}", f"MEMCACHED_IMAGE={memcached_image}", f"WITH={components}")
+        assert "Warning" not in said, said
+        cluster.kubectl("rollout", "status", deployment, "--namespace", OPERATOR_NAMESPACE, "--timeout=120s")
+        yield OPERATOR_NAMESPACE
+    finally:
+        make(cluster, "undeploy", "ignore-not-found=true", f"WITH={components}")
 
 
 @pytest.fixture
@@ -101,12 +137,17 @@ def caches(cluster: Cluster, namespace: str, deployed: str) -> Memcacheds:  # no
     return Memcacheds(cluster, namespace)
 
 
+@pytest.fixture
+def client(cluster: Cluster, namespace: str, image: str) -> ClientPod:
+    return start_client_pod(cluster, namespace, image)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """When a test fails, keep what a person needs, before its fixtures take it away."""
     report = yield
     funcargs = getattr(item, "funcargs", {})
-    if report.when == "call" and report.failed and "cluster" in funcargs:
+    if report.failed and "cluster" in funcargs:
         _keep(funcargs["cluster"], funcargs.get("namespace"), ARTIFACTS / re.sub(r"[^\w.-]+", "_", item.name))
     return report
 

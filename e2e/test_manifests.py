@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from client_pod import ClientPod
+from owned_fields import Path, changes, lookup, owned_leaves, pointer
 from real_cluster import READY, Cluster, nodes, roundtrip, wait_condition, wait_nodes
 
 from controlplane import wait_until
-from controlplane.api import object_path
+from controlplane.api import PATCH_TYPES, object_path
 from controlplane.paths import REPOSITORY
 from memcached_operator.errors import TransientError
 from memcached_operator.memcached.client import Client
@@ -81,21 +83,45 @@ def restarts(caches: Memcacheds, name: str) -> int:
     return sum(status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"])
 
 
-def test_a_full_cache_is_not_killed_for_its_memory(cluster: Cluster, caches: Memcacheds) -> None:
-    async def fill(cache: Client) -> int:
-        value = b"x" * 700
-        for number in range(120_000):  # 84 MB of values into 64 MiB
-            await cache.set(f"key-{number}", value)
-            if number % 2000 == 0 and int((await cache.stats())["evictions"]) > 0:
-                break
-        return int((await cache.stats())["evictions"])
-
-    caches.create("cache", size=1, memory=64)
+def test_a_full_cache_is_not_killed_for_its_memory(cluster: Cluster, caches: Memcacheds, client: ClientPod) -> None:
+    memory, connections = 64, 950  # of maxConnections 1024, some of which are memcached's own files
+    caches.create("cache", size=1, memory=memory)
     caches.wait_ready("cache", timeout=READY)
+    filled = client.run("fill", "cache", str(connections), str(2 * memory << 20))
+    assert filled["limit_maxbytes"] == memory << 20
+    assert filled["evictions"] > 0
+    assert filled["curr_connections"] >= connections
     (pod,) = nodes(caches, "cache")
-    assert cluster.speak(caches.namespace, pod, fill) > 0
     assert cluster.speak(caches.namespace, pod, roundtrip)
     assert restarts(caches, "cache") == 0
+
+
+def test_a_new_image_is_rolled_out_under_load(
+    cluster: Cluster, caches: Memcacheds, client: ClientPod, other_memcached_image: str
+) -> None:
+    keys, size = 600, 3
+    caches.create("cache", size=size)
+    caches.wait_ready("cache", timeout=READY)
+    wait_nodes(caches, "cache", size)
+    before = set(nodes(caches, "cache"))
+    with client.start("load", "cache", str(keys)) as load:
+        caches.patch("cache", image=other_memcached_image)
+        caches.wait_ready("cache", timeout=READY)
+        wait_until(
+            lambda: set(nodes(caches, "cache")), READY, "new pods", until=lambda n: len(n) == size and not n & before
+        )
+        wait_until(partial(endpoints, caches, "cache"), READY, "endpoints", until=size.__eq__)
+        went = load.finish()
+    lost = sum(went["lost"].values())
+    print(f"roll-out of {size} pods: {went['requests']} requests, {went['retried']} on a second server, ", end="")
+    print(f"{went['failed']} failed; lost {lost} times a key, of {keys}: by step {sorted(went['lost'].values())}")
+    assert went["requests"] > keys, "every key was asked for at least once"
+    assert went["failed"] == 0
+    assert lost > 0
+    for pod in nodes(caches, "cache"):
+        assert cluster.speak(caches.namespace, pod, roundtrip)
+    images = {c["image"] for c in caches.look("cache")["deployments"]["spec"]["template"]["spec"]["containers"]}
+    assert images == {other_memcached_image}
 
 
 def test_a_bad_image_leaves_the_cache_serving_and_says_why(cluster: Cluster, caches: Memcacheds) -> None:
@@ -123,14 +149,6 @@ def test_a_deleted_pod_is_replaced(cluster: Cluster, caches: Memcacheds) -> None
         assert cluster.speak(caches.namespace, pod, roundtrip)
 
 
-DRIFTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("apps/v1", "deployments", {"spec": {"replicas": 0}}),
-    ("apps/v1", "deployments", {"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1}}}}}),
-    ("v1", "services", {"spec": {"selector": {"nobody": "here"}}}),
-    ("policy/v1", "poddisruptionbudgets", {"spec": {"maxUnavailable": 2}}),
-)
-
-
 def spec_of(caches: Memcacheds, plural: str) -> Any:
     return caches.look("cache")[plural]["spec"]
 
@@ -138,7 +156,11 @@ def spec_of(caches: Memcacheds, plural: str) -> Any:
 def test_drift_is_repaired_and_what_others_added_is_kept(cluster: Cluster, caches: Memcacheds) -> None:
     caches.create("cache", size=2)
     caches.wait_ready("cache", timeout=READY)
-    for version, plural, drift in DRIFTS:
+    for version, plural, drift in (
+        ("apps/v1", "deployments", {"spec": {"replicas": 0}}),
+        ("v1", "services", {"spec": {"selector": {"nobody": "here"}}}),
+        ("policy/v1", "poddisruptionbudgets", {"spec": {"maxUnavailable": 2}}),
+    ):
         before = spec_of(caches, plural)
         path = object_path(version, plural, caches.namespace, "cache")
         caches.api.patch(path, {**drift, "metadata": {"labels": {"example.com/mine": "kept"}}})
@@ -149,6 +171,68 @@ def test_drift_is_repaired_and_what_others_added_is_kept(cluster: Cluster, cache
     wait_until(partial(endpoints, caches, "cache"), READY, "2 endpoints", until=lambda n: n == 2)
     for pod in nodes(caches, "cache"):
         assert cluster.speak(caches.namespace, pod, roundtrip)
+
+
+# The size of the cache (without pods a changed template starts none; without two there is no budget), and the fields
+# that the API server lets nobody change alone: immutable, tied to the selector or to another field, or the only one.
+OWNED = (
+    (
+        "apps/v1",
+        "deployments",
+        0,
+        (
+            "/spec/selector",
+            "/spec/strategy/type",
+            "/spec/template/metadata/labels/app",
+            "/spec/template/metadata/labels/memcached_cr",
+            "/spec/template/spec/containers/0",
+        ),
+    ),
+    ("v1", "services", 2, ("/spec/clusterIP", "/spec/type")),
+    ("policy/v1", "poddisruptionbudgets", 2, ()),
+)
+
+
+@pytest.mark.parametrize(("version", "plural", "size", "immutable"), OWNED, ids=[plural for _, plural, *_ in OWNED])
+def test_every_owned_field_is_put_back(
+    caches: Memcacheds, version: str, plural: str, size: int, immutable: tuple[str, ...]
+) -> None:
+    caches.create("cache", size=size)
+    caches.wait_ready("cache", timeout=READY)
+    path = object_path(version, plural, caches.namespace, "cache")
+    # Its first repair is by server-side apply: from then on managedFields lists what it wants, and no default.
+    caches.api.patch(path, {"metadata": {"labels": {"app": "drifted"}}})
+    label = ("metadata", "labels", "app")
+    wait_until(partial(now, caches, path, label), READY, "the label again", until="memcached".__eq__)
+    body = caches.api.get(path)
+    fixed, changed = [], 0
+    for leaf, value in owned_leaves(body, "memcached-operator"):
+        if not drift(caches, path, leaf, value):
+            fixed.append(pointer(leaf))
+            continue
+        changed += 1
+        wait_until(partial(now, caches, path, leaf), READY, f"{pointer(leaf)} again", until=partial(same, value))
+    print(f"{plural}: {changed} fields changed and put back, {fixed}")
+    assert changed > 0
+    assert tuple(fixed) == immutable
+
+
+def same(value: Any, other: Any) -> bool:
+    return bool(value == other)
+
+
+def now(caches: Memcacheds, path: str, leaf: Path) -> Any:
+    return lookup(caches.api.get(path), leaf)
+
+
+def drift(caches: Memcacheds, path: str, leaf: Path, value: Any) -> bool:
+    """Change the leaf as somebody else; False when the API server lets nobody."""
+    for change in changes(leaf, value):
+        code, answer = caches.api.request("PATCH", path, change, PATCH_TYPES["json"])
+        assert code in {200, 422}, answer
+        if code == 200 and lookup(answer, leaf) != value:
+            return True
+    return False
 
 
 def test_a_quota_is_told_and_its_end_is_noticed(caches: Memcacheds) -> None:
