@@ -97,14 +97,17 @@ async def _run(settings: Settings, make_controllers: MakeControllers, name: str)
     metrics = Metrics(__version__, push=settings.otlp_metrics)
     tracer = start_tracing(__version__, otlp=settings.otlp_traces)
     credentials = await load_credentials(settings.kubeconfig)
-    async with await open_session(credentials, user_agent=user_agent) as session:
+    identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
+    lease = _lease(settings.leader_election, identity)
+    # The last write leaves at the deadline at the latest, and is not delivered any more when others may lead.
+    undelivered = lease.duration - lease.renew_deadline if lease else None
+    async with await open_session(credentials, user_agent=user_agent, undelivered_seconds=undelivered) as session:
         api = KubeClient(
             session,
             credentials.server,
             field_manager=name,
             on_request=lambda verb, resource, code: metrics.api_request(verb, resource, str(code) if code else "error"),
         )
-        identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
         recorder = Recorder(api, metrics, controller=name, instance=settings.pod_name)
         manager = Manager(
             api,
@@ -112,7 +115,7 @@ async def _run(settings: Settings, make_controllers: MakeControllers, name: str)
             metrics=metrics,
             tracer=tracer,
             recorder=recorder,
-            lease=_lease(settings.leader_election, identity),
+            lease=lease,
             namespaces=settings.watch_namespaces,
             resync_seconds=settings.resync_seconds,
         )

@@ -7,6 +7,7 @@ retried write is decided on fresh state.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,10 +34,13 @@ _MUTATING = frozenset({"create", "update", "patch", "delete"})
 encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-async def open_session(credentials: Credentials, *, user_agent: str) -> aiohttp.ClientSession:
+async def open_session(
+    credentials: Credentials, *, user_agent: str, undelivered_seconds: float | None = None
+) -> aiohttp.ClientSession:
     """A session for the running event loop (a session belongs to one loop).
 
-    Every request gets the token of its own moment.
+    Every request gets the token of its own moment. After `undelivered_seconds` the system stops sending what the other
+    side has not received, and ends the connection; None: when it likes.
     """
 
     async def show_token(request: aiohttp.ClientRequest) -> None:
@@ -63,7 +67,12 @@ async def open_session(credentials: Credentials, *, user_agent: str) -> aiohttp.
         return await handler(request)  # what was refused had no effect: once more is safe
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=credentials.ssl_context, limit=0, keepalive_timeout=60),
+        connector=aiohttp.TCPConnector(
+            ssl=credentials.ssl_context,
+            limit=0,
+            keepalive_timeout=60,
+            socket_factory=None if undelivered_seconds is None else _giving_up_after(undelivered_seconds),
+        ),
         headers={"User-Agent": user_agent, "Accept": JSON},
         middlewares=(authenticate,),
         trace_configs=[_fence_trace()],
@@ -72,6 +81,24 @@ async def open_session(credentials: Credentials, *, user_agent: str) -> aiohttp.
         read_bufsize=2**18,
         proxy=credentials.proxy,
     )
+
+
+def _giving_up_after(seconds: float) -> Callable[[tuple[Any, ...]], socket.socket]:
+    """Makes sockets that forget what was not received for so long.
+
+    Without that the system keeps a request for minutes, even when its connection was closed and its process has ended,
+    and a write that was sent into a broken network arrives when it heals: long after others have taken the Lease.
+    """
+    milliseconds = max(1000, int(seconds * 1000))  # sooner, a single lost packet would end a connection
+
+    def make(address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        return made
+
+    return make
 
 
 def _fence_trace() -> aiohttp.TraceConfig:

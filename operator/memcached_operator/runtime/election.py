@@ -6,7 +6,8 @@ change
 - The deadline counts from the moment a renewal was *sent*, and what is under way ends at it. Past it no write leaves
 the
   process: `may_write` is asked by the client right before each one, so a process that was stopped for minutes writes
-  nothing when it wakes.
+  nothing when it wakes. What the network did not deliver in `duration` - `renew_deadline` is given up by the sockets
+  (kube/client.py): it would arrive when others may lead.
 - After an outage the Lease is taken again only if nobody held it since (the PUT is guarded by the resourceVersion); if
   another identity did, it is lost for good and the process must end.
 - A Lease that vanishes, or whose holder is cleared by hand, is free a whole duration later: its holder may not know

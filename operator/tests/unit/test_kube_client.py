@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,21 @@ async def test_a_server_that_is_not_there_is_transient(tmp_path: Path) -> None:
 
 
 # The fence
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has the option")
+@pytest.mark.parametrize(("seconds", "milliseconds"), ((5.0, 5000), (0.1, 1000), (None, 0)))
+async def test_what_was_not_delivered_is_given_up(tmp_path: Path, seconds: float | None, milliseconds: int) -> None:
+    async with FakeServer(FakeApi()).serve() as server:
+        server.handler = scripted(lambda: web.Response(body=bytes(1 << 20)))  # holds its connection until it is read
+        credentials = await asyncio.to_thread(Credentials, str(kubeconfig(tmp_path, server.url)))
+        async with await open_session(credentials, user_agent="t", undelivered_seconds=seconds) as session:
+            response = await session.get(server.url)
+            assert response.connection is not None
+            assert response.connection.transport is not None
+            connected = response.connection.transport.get_extra_info("socket")
+            assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == milliseconds
+            response.close()
 
 
 async def test_no_write_leaves_without_the_lease(tmp_path: Path) -> None:
