@@ -260,9 +260,13 @@ export E2E_REGISTRY E2E_RUN_BUNDLE_FLAGS E2E_SCORECARD_FLAGS
 
 .PHONY: e2e
 e2e: e2e-up ## Tests on a real cluster (E2E=manifests, helm, olm, ha or api-conformance for one suite; ARGS=... to pytest)
-	MEMCACHED_IMAGE='$(MEMCACHED_IMAGE)' CONTAINER_TOOL='$(CONTAINER_TOOL)' \
+	MEMCACHED_IMAGE='$(MEMCACHED_IMAGE)' CONTAINER_TOOL='$(CONTAINER_TOOL)' HELM='$(HELM)' \
 	$(PY) -m pytest $(if $(E2E),e2e/test_$(subst -,_,$(E2E)).py,e2e) --cluster-name $(E2E_CLUSTER) --keep-cluster \
 	  --kubeconfig '$(E2E_KUBECONFIG)' --kind-bin "$$($(E2E_TOOLS) kind)" --kind-kubectl-bin "$$($(E2E_TOOLS) kubectl)" $(ARGS)
+
+.PHONY: e2e-mutants
+e2e-mutants: e2e-up ## Ten operators with one mistake each: which test notices? (ARGS='"UDP on"': only that one)
+	CONTAINER_TOOL='$(CONTAINER_TOOL)' $(PY) hack/mutants.py $(ARGS)
 
 .PHONY: e2e-up
 e2e-up: setup ## Make the kind cluster of the end-to-end tests, unless it is there
