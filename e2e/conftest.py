@@ -62,7 +62,13 @@ def cluster(kind_cluster: KindCluster, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def image(kind_cluster: KindCluster, cluster: Cluster) -> str:
-    """The operator's image, built from this tree and loaded into the cluster. Its tag is its content's."""
+    """The operator's image, built from this tree and loaded into the cluster. Its tag is its content's.
+
+    E2E_IMAGE names another one, which is there already.
+    """
+    if given := os.environ.get("E2E_IMAGE"):
+        kind_cluster.load_docker_image(given)
+        return given
     tool = os.environ.get("CONTAINER_TOOL", "docker")
     make(cluster, "docker-build", f"IMG={IMAGE}:e2e")
     inspect = [tool, "image", "inspect", "--format", "{{.Id}}", f"{IMAGE}:e2e"]

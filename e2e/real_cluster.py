@@ -25,7 +25,7 @@ from memcacheds import Memcacheds
 
 T = TypeVar("T")
 PORT = 11211
-READY = 120
+READY = float(os.environ.get("E2E_PATIENCE", "120"))
 """Seconds that pods may take to become ready, or to be gone."""
 
 

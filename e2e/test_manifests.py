@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
 import pytest
 from client_pod import ClientPod
 from owned_fields import Path, changes, lookup, owned_leaves, pointer
-from real_cluster import READY, Cluster, nodes, roundtrip, wait_condition, wait_nodes
+from real_cluster import READY, Cluster, nodes, roundtrip, wait_condition, wait_nodes, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import PATCH_TYPES, object_path
@@ -21,11 +24,22 @@ from memcacheds import Memcacheds
 SAMPLE = REPOSITORY / "config" / "samples" / "cache_v1alpha1_memcached.yaml"
 
 
-def endpoints(caches: Memcacheds, name: str) -> int:
-    """How many addresses the Service leads clients to."""
+def addresses(caches: Memcacheds, name: str) -> list[str]:
+    """Where the Service leads clients."""
     selector = f"?labelSelector=kubernetes.io/service-name={name}"
     slices = caches.api.get(object_path("discovery.k8s.io/v1", "endpointslices", caches.namespace) + selector)["items"]
-    return sum(bool(e.get("conditions", {}).get("ready")) for s in slices for e in s.get("endpoints") or [])
+    found = [endpoint for piece in slices for endpoint in piece.get("endpoints") or []]
+    return [
+        address
+        for endpoint in found
+        if endpoint.get("conditions", {}).get("ready")
+        for address in endpoint["addresses"]
+    ]
+
+
+def endpoints(caches: Memcacheds, name: str) -> int:
+    """How many pods the Service leads clients to."""
+    return len(addresses(caches, name))
 
 
 def test_the_walk_through(cluster: Cluster, caches: Memcacheds) -> None:
@@ -235,6 +249,67 @@ def drift(caches: Memcacheds, path: str, leaf: Path, value: Any) -> bool:
     return False
 
 
+def counters(cluster: Cluster, namespace: str) -> tuple[float, dict[str, float]]:
+    """How often the operator has reconciled, and how often it has written what (its Lease apart)."""
+    found = []
+    pods = cluster.api.get(object_path("v1", "pods", namespace) + "?labelSelector=control-plane=controller-manager")
+    for pod in pods["items"]:
+        page = cluster.api.get(
+            object_path("v1", "pods", namespace, f"{pod['metadata']['name']}:8080") + "/proxy/metrics"
+        )
+        found += re.findall(r"^memcached_operator_(\w+?)(?:{(.*)})? (\S+)$", page, re.MULTILINE)
+    reconciles = sum(float(value) for name, _, value in found if name == "reconcile_total")
+    writes = {
+        labels: float(value)
+        for name, labels, value in found
+        if name == "kube_api_requests_total"
+        and re.search(r'verb="(create|update|patch|delete)"', labels)
+        and 'resource="leases"' not in labels
+    }
+    return reconciles, writes
+
+
+def test_a_settled_cache_costs_no_write(cluster: Cluster, caches: Memcacheds, deployed: str) -> None:
+    caches.create("cache", size=1)
+    caches.wait_ready("cache", timeout=READY)
+    # Not the Deployment: each of its annotations is a new generation, which its own controller has to see.
+    path = object_path("v1", "services", caches.namespace, "cache")
+    looks = [counters(cluster, deployed)]
+
+    def settled() -> bool:
+        looks.append(counters(cluster, deployed))
+        return looks[-1] == looks[-2]
+
+    wait_until(settled, READY, "the operator to have nothing to do", interval=1)
+    reconciles, writes = looks[-1]
+    for number in range(1, 6):
+        before, _ = counters(cluster, deployed)
+        caches.api.patch(path, {"metadata": {"annotations": {"example.com/mine": str(number)}}})
+        wait_until(partial(reconciled_since, cluster, deployed, before), READY, "it to be looked at")
+    assert counters(cluster, deployed)[0] >= reconciles + 5
+    assert counters(cluster, deployed)[1] == writes
+
+
+def reconciled_since(cluster: Cluster, namespace: str, before: float) -> bool:
+    return counters(cluster, namespace)[0] > before
+
+
+def test_two_caches_of_a_namespace_share_nothing(cluster: Cluster, caches: Memcacheds) -> None:
+    names = ("left", "right")
+    for name in names:
+        caches.create(name, size=1)
+    caches.wait_ready(*names, timeout=READY)
+    pods = {name: caches.api.get(object_path("v1", "pods", caches.namespace, nodes(caches, name)[0])) for name in names}
+    for name, pod in pods.items():
+        own = [pod["status"]["podIP"]]
+        wait_until(partial(addresses, caches, name), READY, f"endpoints of {name}", until=own.__eq__)
+        cluster.speak(caches.namespace, pod["metadata"]["name"], partial(Client.set, key=name, value=b"mine"))
+    for name, other in (("left", "right"), ("right", "left")):
+        pod = pods[name]["metadata"]["name"]
+        assert cluster.speak(caches.namespace, pod, partial(Client.get, key=name)) == b"mine"
+        assert cluster.speak(caches.namespace, pod, partial(Client.get, key=other)) is None
+
+
 def test_a_quota_is_told_and_its_end_is_noticed(caches: Memcacheds) -> None:
     quotas = object_path("v1", "resourcequotas", caches.namespace)
     caches.api.create(quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}})
@@ -310,3 +385,42 @@ def test_a_drain_lets_clients_go_before_it_stops_the_pods(cluster: Cluster, cach
     deleting.join()
     assert asked > 0
     caches.wait_gone("cache", timeout=READY)
+
+
+@pytest.fixture
+def two_workers(cluster: Cluster, workers: list[str]) -> Iterator[tuple[str, str]]:
+    """Two workers, the only nodes that pods go to; all of them again afterwards."""
+    one, other, *more = workers
+    if more:
+        cluster.kubectl("cordon", *more)
+    yield one, other
+    cluster.kubectl("uncordon", *workers)
+
+
+def nodes_of(caches: Memcacheds, name: str) -> list[str]:
+    """Where its pods are."""
+    selector = f"?labelSelector=memcached_cr={name}"
+    pods = caches.api.get(object_path("v1", "pods", caches.namespace) + selector)["items"]
+    return [pod["spec"].get("nodeName", "") for pod in pods]
+
+
+def test_a_drained_node_gives_up_one_pod_at_a_time(
+    cluster: Cluster, caches: Memcacheds, two_workers: tuple[str, str]
+) -> None:
+    one, other = two_workers
+    cluster.kubectl("cordon", other)
+    caches.create("cache", size=2)
+    wait_serving(cluster, caches, "cache", 2)
+    assert nodes_of(caches, "cache") == [one, one]
+    cluster.kubectl("uncordon", other)
+
+    drain = ("drain", one, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
+    serving = []
+    with ThreadPoolExecutor() as pool:
+        draining = pool.submit(cluster.kubectl, *drain)
+        while not wait([draining], timeout=0.1).done:
+            serving.append(endpoints(caches, "cache"))
+    assert "violate the pod's disruption budget" in draining.result(), "both were asked to go at once"
+    assert min(serving) >= 1
+    wait_until(partial(nodes_of, caches, "cache"), READY, f"both pods on {other}", until=[other, other].__eq__)
+    wait_serving(cluster, caches, "cache", 2)
