@@ -224,7 +224,7 @@ def test_run_bundle_and_cleanup(
     for place in others:
         assert "status" not in (place.get("cache") or {})
         assert place.look("cache") == {}
-        if place is not own:  # there it has rights in every mode: OLM puts the Roles beside its Lease's
+        if place is not own:  # OLM makes its Roles there, and copies them to the watched ones
             assert not may_list_pods(cluster, place.namespace)
 
     olm.run("cleanup", "memcached-operator", "--timeout", f"{PATIENCE}s")

@@ -83,7 +83,7 @@ replicate to each other.
 ### Installing
 
 It can watch its own namespace, one, several, or all: the OperatorGroup says which, and outside `AllNamespaces` it gets
-rights in those namespaces only.
+rights in those namespaces and its own only.
 """
 
 _ARCHITECTURES = ("amd64",)
