@@ -17,7 +17,7 @@ from pytest_kind import KindCluster
 from real_cluster import READY, Cluster, wait_serving
 
 from controlplane import wait_until
-from controlplane.api import object_path
+from controlplane.api import ApiError, object_path
 from controlplane.paths import REPOSITORY
 from memcached_operator import __version__
 from memcached_operator.memcached.client import Client
@@ -186,7 +186,9 @@ def values(request: pytest.FixtureRequest, cluster: Cluster, helm: Helm) -> Iter
 def listed(cluster: Cluster, version: str, plural: str, labels: dict[str, str]) -> list[dict[str, Any]]:
     """Objects with these labels in the operator's namespace; none of a kind that the cluster does not know."""
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
-    found = cluster.api.find(object_path(version, plural, OPERATOR_NAMESPACE) + f"?labelSelector={selector}")
+    find = partial(cluster.api.find, object_path(version, plural, OPERATOR_NAMESPACE) + f"?labelSelector={selector}")
+    # The API server asks for patience (429) when it has just begun to serve a kind.
+    found = wait_until(find, READY, f"a list of {plural}", until=lambda _: True, tolerate=(ApiError,))
     return found["items"] if found else []
 
 
@@ -255,7 +257,7 @@ def test_uninstall_keeps_the_caches_and_the_next_install_finds_them(
     plain, orphan = Served(cluster, caches, "plain", size=2), Served(cluster, caches, "orphan", deletionPolicy="Orphan")
     make(cluster, "helm-uninstall", "ARGS=")
     assert CRD in cluster.kubectl("get", "crd", "--output=name")
-    assert not operator_images(cluster)
+    wait_until(partial(operator_images, cluster), READY, "no operator", until=lambda found: not found)
     caches.patch("plain", size=3)
     for memcached in (plain, orphan):
         memcached.assert_untouched()
