@@ -169,6 +169,9 @@ def _keep(cluster: Cluster, namespace: str | None, folder: Path) -> None:
     if namespace:
         kinds = "memcacheds,deployments,replicasets,services,endpointslices,poddisruptionbudgets,pods"
         pages["objects.yaml"] = ("get", kinds, "--namespace", namespace, "--output=yaml")
+    if cluster.api.find("/apis/operators.coreos.com/v1alpha1"):
+        kinds = "csv,subscriptions,installplans,catalogsources,operatorgroups"
+        pages["olm.yaml"] = ("get", kinds, *system, "--output=yaml")
     for name, arguments in pages.items():
         (folder / name).write_text(cluster.kubectl(*arguments, check=False))
     pods = cluster.kubectl("get", "pods", *system, "--output=jsonpath={.items[*].metadata.name}", check=False).split()

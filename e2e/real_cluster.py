@@ -134,6 +134,14 @@ def wait_serving(cluster: Cluster, caches: Memcacheds, name: str, number: int) -
     return pods
 
 
+def lives(caches: Memcacheds, name: str) -> dict[str, int]:
+    """Pod's uid -> how often its memcached was restarted."""
+    selector = f"?labelSelector=memcached_cr={name}"
+    pods = caches.api.get(object_path("v1", "pods", caches.namespace) + selector)["items"]
+    statuses = {pod["metadata"]["uid"]: pod["status"]["containerStatuses"] for pod in pods}
+    return {uid: sum(status["restartCount"] for status in containers) for uid, containers in statuses.items()}
+
+
 def to_json(*documents: dict[str, Any]) -> str:
     """For `kubectl apply -f -`."""
     return "\n---\n".join(map(json.dumps, documents))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import IMAGE, OPERATOR_NAMESPACE, RESTRICTED, make
 from pytest_kind import KindCluster
-from real_cluster import READY, Cluster, wait_serving
+from real_cluster import READY, Cluster, lives, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
@@ -124,14 +124,6 @@ def operator_images(cluster: Cluster) -> set[str]:
     """Of all operator pods that are there."""
     pods = cluster.api.get(object_path("v1", "pods", OPERATOR_NAMESPACE) + "?labelSelector=control-plane")["items"]
     return {pod["spec"]["containers"][0]["image"] for pod in pods}
-
-
-def lives(caches: Memcacheds, name: str) -> dict[str, int]:
-    """Pod's uid -> how often its memcached was restarted."""
-    selector = f"?labelSelector=memcached_cr={name}"
-    pods = caches.api.get(object_path("v1", "pods", caches.namespace) + selector)["items"]
-    statuses = {pod["metadata"]["uid"]: pod["status"]["containerStatuses"] for pod in pods}
-    return {uid: sum(status["restartCount"] for status in containers) for uid, containers in statuses.items()}
 
 
 class Served:

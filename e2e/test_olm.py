@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import OPERATOR_NAMESPACE, RESTRICTED, make
-from real_cluster import READY, Cluster, to_json, wait_serving
+from real_cluster import READY, Cluster, lives, to_json, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
@@ -231,15 +231,6 @@ def test_run_bundle_and_cleanup(
     olm.wait_nothing_left()
 
 
-def lives(caches: Memcacheds) -> dict[str, int]:
-    """Pod's uid -> how often its memcached was restarted."""
-    pods = caches.api.get(object_path("v1", "pods", caches.namespace) + "?labelSelector=memcached_cr=cache")["items"]
-    return {
-        pod["metadata"]["uid"]: sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
-        for pod in pods
-    }
-
-
 def test_an_upgrade_leaves_the_caches_alone(
     cluster: Cluster, olm: Olm, previous: Release, current: Release, caches: Memcacheds
 ) -> None:
@@ -249,14 +240,14 @@ def test_an_upgrade_leaves_the_caches_alone(
     pods = wait_serving(cluster, caches, "cache", 2)
     for pod in pods:
         cluster.speak(caches.namespace, pod, partial(Client.set, key="kept", value=pod.encode()))
-    before = lives(caches)
+    before = lives(caches, "cache")
 
     security = ("--security-context-config", "restricted", "--timeout", f"{PATIENCE}s")
     olm.run("run", "bundle-upgrade", current.bundle, *security)
     olm.wait_installed(current)
     caches.patch("cache", size=3)  # a change that the new version has to act on, and so to look at all that it finds
     assert set(wait_serving(cluster, caches, "cache", 3)) > set(pods)
-    assert lives(caches).items() > before.items()
+    assert lives(caches, "cache").items() > before.items()
     for pod in pods:
         assert cluster.speak(caches.namespace, pod, partial(Client.get, key="kept")) == pod.encode()
 
