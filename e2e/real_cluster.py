@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import yaml
 
 from controlplane import wait_until
-from controlplane.api import Api
+from controlplane.api import Api, object_path
 from controlplane.credentials import Credentials
 from memcached_operator.memcached.client import Client
 from memcacheds import Memcacheds
