@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -146,6 +147,11 @@ def caches(cluster: Cluster, namespace: str, deployed: str) -> Memcacheds:  # no
 @pytest.fixture
 def client(cluster: Cluster, namespace: str, image: str) -> ClientPod:
     return start_client_pod(cluster, namespace, image)
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends a run as Ctrl-C does, with the ends of its fixtures: they take away operators, and mend nodes."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
