@@ -166,12 +166,16 @@ def values(request: pytest.FixtureRequest, cluster: Cluster, helm: Helm) -> Iter
     """A file of ci/, and a cluster that has what it takes for granted."""
     file: Path = request.param
     files = [f"--filename={path}" for path in PREPARATIONS.get(file.name.removesuffix("-values.yaml"), ())]
-    if files:
-        cluster.kubectl("apply", *files)
-    yield file
-    helm.clean()  # before it loses what it needs to run
-    if files:
-        cluster.kubectl("delete", "--ignore-not-found", *files)
+    try:
+        if files:
+            cluster.kubectl("apply", *files)
+        if "monitor" in file.name:
+            cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", f"--timeout={READY}s")
+        yield file
+    finally:
+        helm.clean()  # before it loses what it needs to run
+        if files:
+            cluster.kubectl("delete", "--ignore-not-found", *files)
 
 
 def listed(cluster: Cluster, version: str, plural: str, labels: dict[str, str]) -> list[dict[str, Any]]:
@@ -307,5 +311,6 @@ def test_watched_namespaces_are_all_that_is_touched(
 
     # All that kept the other one waiting was the value.
     helm("upgrade", RELEASE, str(chart), "--set-json=watchNamespaces=[]", "--wait", f"--timeout={READY}s")
+    assert "clusterrole" in cluster.kubectl(*cluster_wide, "--output=name")
     wait_serving(cluster, others, "other", 1)
     cache.assert_looked_after()
