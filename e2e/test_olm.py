@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import OPERATOR_NAMESPACE, RESTRICTED, make
-from real_cluster import READY, Cluster, lives, to_json, wait_serving
+from real_cluster import READY, Cluster, lives, nodes, to_json, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
@@ -30,6 +30,7 @@ from memcached_operator.memcached.client import Client
 from memcacheds import Memcacheds
 
 OPERATORS = "operators.coreos.com/v1alpha1"
+GROUPS = "operators.coreos.com/v1"
 ACCOUNT = f"system:serviceaccount:{OPERATOR_NAMESPACE}:memcached-operator-controller-manager"
 # Kept between runs, so that the bundle's time of creation, and with it the image, changes only when the bundle does.
 BUILT = REPOSITORY / ".cache" / "e2e" / "olm"
@@ -80,6 +81,11 @@ class Olm:
     def wait_installed(self, release: Release) -> None:
         """Until this version is there, and no other."""
         wait_until(self.phases, PATIENCE, f"{release.csv} alone", until={release.csv: "Succeeded"}.__eq__)
+
+    def clean_up(self) -> None:
+        """`operator-sdk cleanup`, which has to leave nothing."""
+        self.run("cleanup", "memcached-operator", "--timeout", f"{PATIENCE}s")
+        self.wait_nothing_left()
 
     def wait_nothing_left(self) -> None:
         """Until the cluster has nothing that it had not before, but for LEFT; the roles go as docs/olm.md says."""
@@ -200,35 +206,54 @@ def elsewhere(cluster: Cluster, namespace: str) -> Iterator[Memcacheds]:
     cluster.api.delete(f"/api/v1/namespaces/{name}")
 
 
+@pytest.fixture
+def own(cluster: Cluster, olm: Olm) -> Memcacheds:  # noqa: ARG001 - it makes the namespace
+    """The operator's namespace, as a place for Memcacheds."""
+    return Memcacheds(cluster, OPERATOR_NAMESPACE)
+
+
 def may_list_pods(cluster: Cluster, namespace: str) -> bool:
     review = {"user": ACCOUNT, "resourceAttributes": {"verb": "list", "resource": "pods", "namespace": namespace}}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     return bool(cluster.api.create(path, {"spec": review})["status"]["allowed"])
 
 
-@pytest.mark.parametrize("mode", ("OwnNamespace", "SingleNamespace", "MultiNamespace"))
-def test_run_bundle_and_cleanup(
-    cluster: Cluster, olm: Olm, current: Release, caches: Memcacheds, elsewhere: Memcacheds, mode: str
-) -> None:
-    own = Memcacheds(cluster, OPERATOR_NAMESPACE)
-    watched = {"OwnNamespace": [own], "SingleNamespace": [caches], "MultiNamespace": [own, caches]}[mode]
-    others = [place for place in (own, caches, elsewhere) if place not in watched]
-    targets = "" if mode == "OwnNamespace" else "=" + ",".join(place.namespace for place in watched)
-
-    olm.run_bundle(current.bundle, f"{mode}{targets}")
-    olm.wait_installed(current)
-    for place in (*others, *watched):  # the others first: there was time for them too
+def assert_works_only_in(cluster: Cluster, watched: Memcacheds, others: list[Memcacheds]) -> None:
+    """A Memcached that stands in each namespace is a cache in `watched`, and has not been touched in the others."""
+    for place in (*others, watched):  # the others first: there was time for them too
         place.create("cache")
-    for place in watched:
-        wait_serving(cluster, place, "cache", 1)
+    wait_serving(cluster, watched, "cache", 1)
     for place in others:
         assert "status" not in (place.get("cache") or {})
         assert place.look("cache") == {}
-        if place is not own:  # OLM makes its Roles there, and copies them to the watched ones
+        if place.namespace != OPERATOR_NAMESPACE:  # OLM makes the Roles there, and copies them to the watched ones
             assert not may_list_pods(cluster, place.namespace)
 
-    olm.run("cleanup", "memcached-operator", "--timeout", f"{PATIENCE}s")
-    olm.wait_nothing_left()
+
+def test_own_namespace(
+    cluster: Cluster, olm: Olm, own: Memcacheds, current: Release, caches: Memcacheds, elsewhere: Memcacheds
+) -> None:
+    olm.run_bundle(current.bundle, "OwnNamespace")
+    olm.wait_installed(current)
+    assert_works_only_in(cluster, own, [caches, elsewhere])
+    olm.clean_up()
+
+
+def test_single_namespace_and_then_several(
+    cluster: Cluster, olm: Olm, own: Memcacheds, current: Release, caches: Memcacheds, elsewhere: Memcacheds
+) -> None:
+    olm.run_bundle(current.bundle, f"SingleNamespace={caches.namespace}")
+    olm.wait_installed(current)
+    assert_works_only_in(cluster, caches, [own, elsewhere])
+    (pod,) = nodes(caches, "cache")
+
+    both = {"spec": {"targetNamespaces": [caches.namespace, elsewhere.namespace]}}
+    cluster.api.patch(object_path(GROUPS, "operatorgroups", OPERATOR_NAMESPACE, "operator-sdk-og"), both)
+    wait_serving(cluster, elsewhere, "cache", 1)
+    caches.patch("cache", size=2)
+    assert pod in wait_serving(cluster, caches, "cache", 2)
+    assert "status" not in (own.get("cache") or {})
+    olm.clean_up()
 
 
 def test_an_upgrade_leaves_the_caches_alone(
@@ -250,9 +275,7 @@ def test_an_upgrade_leaves_the_caches_alone(
     assert lives(caches, "cache").items() > before.items()
     for pod in pods:
         assert cluster.speak(caches.namespace, pod, partial(Client.get, key="kept")) == pod.encode()
-
-    olm.run("cleanup", "memcached-operator", "--timeout", f"{PATIENCE}s")
-    olm.wait_nothing_left()
+    olm.clean_up()
 
 
 @pytest.fixture(scope="module")
