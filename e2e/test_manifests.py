@@ -101,7 +101,7 @@ def test_a_full_cache_is_not_killed_for_its_memory(cluster: Cluster, caches: Mem
     memory, connections = 64, 950  # of maxConnections 1024, some of which are memcached's own files
     caches.create("cache", size=1, memory=memory)
     caches.wait_ready("cache", timeout=READY)
-    filled = client.run("fill", "cache", str(connections), str(2 * memory << 20))
+    filled = client.run("fill", "cache", str(connections), str(memory << 20))  # with headers, twice as much
     assert filled["limit_maxbytes"] == memory << 20
     assert filled["evictions"] > 0
     assert filled["curr_connections"] >= connections

@@ -1,4 +1,4 @@
-"""fill.py HOST CONNECTIONS BYTES: so many connections, and more items than the cache holds; its stats, in JSON."""
+"""fill.py HOST CONNECTIONS BYTES: so many connections, and values of so many bytes; the cache's stats, in JSON."""
 
 import asyncio
 import json
