@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import OPERATOR_NAMESPACE, RESTRICTED, make
-from real_cluster import READY, Cluster, lives, nodes, to_json, wait_serving
+from real_cluster import READY, Cluster, lives, to_json, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
@@ -206,53 +206,46 @@ def elsewhere(cluster: Cluster, namespace: str) -> Iterator[Memcacheds]:
     cluster.api.delete(f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture
-def own(cluster: Cluster, olm: Olm) -> Memcacheds:  # noqa: ARG001 - it makes the namespace
-    """The operator's namespace, as a place for Memcacheds."""
-    return Memcacheds(cluster, OPERATOR_NAMESPACE)
-
-
 def may_list_pods(cluster: Cluster, namespace: str) -> bool:
     review = {"user": ACCOUNT, "resourceAttributes": {"verb": "list", "resource": "pods", "namespace": namespace}}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     return bool(cluster.api.create(path, {"spec": review})["status"]["allowed"])
 
 
-def assert_works_only_in(cluster: Cluster, watched: Memcacheds, others: list[Memcacheds]) -> None:
-    """A Memcached that stands in each namespace is a cache in `watched`, and has not been touched in the others."""
-    for place in (*others, watched):  # the others first: there was time for them too
-        place.create("cache")
-    wait_serving(cluster, watched, "cache", 1)
-    for place in others:
-        assert "status" not in (place.get("cache") or {})
-        assert place.look("cache") == {}
-        if place.namespace != OPERATOR_NAMESPACE:  # OLM makes the Roles there, and copies them to the watched ones
-            assert not may_list_pods(cluster, place.namespace)
+def targets(cluster: Cluster) -> list[str]:
+    """Of each operator pod, also of one that is about to go: where OLM tells it to work."""
+    pods = cluster.api.get(object_path("v1", "pods", OPERATOR_NAMESPACE) + "?labelSelector=control-plane")["items"]
+    return [pod["metadata"]["annotations"]["olm.targetNamespaces"] for pod in pods]
 
 
-def test_own_namespace(
-    cluster: Cluster, olm: Olm, own: Memcacheds, current: Release, caches: Memcacheds, elsewhere: Memcacheds
-) -> None:
+def seen(caches: Memcacheds) -> bool:
+    """Whether the operator has looked at the Memcached as it is now."""
+    found = caches.get("cache") or {}
+    return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])
+
+
+def test_install_modes(cluster: Cluster, olm: Olm, current: Release, caches: Memcacheds, elsewhere: Memcacheds) -> None:
+    own = Memcacheds(cluster, OPERATOR_NAMESPACE)
+    places = (own, caches, elsewhere)
     olm.run_bundle(current.bundle, "OwnNamespace")
     olm.wait_installed(current)
-    assert_works_only_in(cluster, own, [caches, elsewhere])
-    olm.clean_up()
+    for place in places:
+        place.create("cache")
 
-
-def test_single_namespace_and_then_several(
-    cluster: Cluster, olm: Olm, own: Memcacheds, current: Release, caches: Memcacheds, elsewhere: Memcacheds
-) -> None:
-    olm.run_bundle(current.bundle, f"SingleNamespace={caches.namespace}")
-    olm.wait_installed(current)
-    assert_works_only_in(cluster, caches, [own, elsewhere])
-    (pod,) = nodes(caches, "cache")
-
-    both = {"spec": {"targetNamespaces": [caches.namespace, elsewhere.namespace]}}
-    cluster.api.patch(object_path(GROUPS, "operatorgroups", OPERATOR_NAMESPACE, "operator-sdk-og"), both)
-    wait_serving(cluster, elsewhere, "cache", 1)
-    caches.patch("cache", size=2)
-    assert pod in wait_serving(cluster, caches, "cache", 2)
-    assert "status" not in (own.get("cache") or {})
+    # Own, Single and MultiNamespace. All of them: test_an_upgrade_leaves_the_caches_alone.
+    for size, watched in ((1, [own]), (2, [caches]), (1, [caches, elsewhere])):
+        names = sorted(place.namespace for place in watched)
+        group = object_path(GROUPS, "operatorgroups", OPERATOR_NAMESPACE, "operator-sdk-og")
+        cluster.api.patch(group, {"spec": {"targetNamespaces": names}})
+        wait_until(partial(targets, cluster), READY, f"an operator for {names}", until=[",".join(names)].__eq__)
+        others = [place for place in places if place not in watched]
+        for place in (*others, *watched):  # the others first: there was time for them too
+            place.patch("cache", size=size)
+        for place in watched:
+            wait_serving(cluster, place, "cache", size)
+        assert not any(map(seen, others))
+        if elsewhere in others:  # it was never watched, so it has none of the Roles that OLM copies
+            assert not may_list_pods(cluster, elsewhere.namespace)
     olm.clean_up()
 
 
