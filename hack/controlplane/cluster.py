@@ -190,6 +190,11 @@ class ControlPlane:
         certificate, key = issue_certificate(user, pki / "ca.crt", pki / "ca.key", self._own / "users")
         return Credentials(self.server, pki / "ca.crt", certificate, key)
 
+    def serving_certificate(self, name: str) -> tuple[Path, Path]:
+        """Return (certificate, key) that a server on 127.0.0.1 may show to whoever trusts this cluster."""
+        pki = self.folder / "pki"
+        return issue_certificate(name, pki / "ca.crt", pki / "ca.key", self._own / "users", address=simulation.LOOPBACK)
+
     def user_kubeconfig(self, user: str, namespace: str | None = None) -> Path:
         """Return a kubeconfig of `user` (see `credentials`); `namespace` becomes its default namespace."""
         name = f"{user}.{namespace}" if namespace else user

@@ -47,11 +47,14 @@ def write_kubeconfig(path: Path, config: dict[str, Any]) -> Path:
     return path
 
 
-def issue_certificate(user: str, authority: Path, authority_key: Path, folder: Path) -> tuple[Path, Path]:
+def issue_certificate(
+    user: str, authority: Path, authority_key: Path, folder: Path, *, address: str = "", days: int = 365
+) -> tuple[Path, Path]:
     """Return (certificate, key) of `user`, signed by the authority and made on the first call.
 
     The common name is the user's name; there is no organisation, so the API server puts the user into no group but
-    `system:authenticated`. Raises CredentialsError when the name is unfit or `openssl` is missing.
+    `system:authenticated`. With `address`, an IP address, a server may show it there. `days`: 0 has expired at once.
+    Raises CredentialsError when the name is unfit or `openssl` is missing.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9:._@-]*", user):
         raise CredentialsError(f"not a user name that fits a certificate: {user!r}")
@@ -74,8 +77,12 @@ def issue_certificate(user: str, authority: Path, authority_key: Path, folder: P
             "-set_serial",
             str(_serial(folder)),
             "-days",
-            "365",
+            str(days),
         ]
+        if address:
+            extensions = folder / f"{user}.ext"
+            extensions.write_text(f"subjectAltName=IP:{address}\n")
+            signing += ["-extfile", str(extensions)]
         unfinished = certificate.with_suffix(".part")
         _run(openssl, "x509", "-req", "-in", str(request), *signing, "-sha256", "-out", str(unfinished))
         unfinished.replace(certificate)

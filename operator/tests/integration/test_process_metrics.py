@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from prometheus_client import Metric
@@ -13,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import monitoring
 from controlplane import ControlPlane, OperatorProcess, StartOperator, wait_until
 from controlplane.api import object_path
-from controlplane.proxy import RefusingProxy
+from faultrig.proxy import FaultProxy
+from faultrig.rules import Answer, Rule
 from memcached_operator.telemetry.catalog import documented
 from memcacheds import Memcacheds
 from promql import grouping_labels
@@ -35,32 +34,31 @@ def number(operator: OperatorProcess, name: str, **labels: str) -> float:
 
 @pytest.fixture
 def operator_at_work(
-    control_plane: ControlPlane, namespace: str, start_operator: StartOperator, tmp_path: Path
-) -> Iterator[OperatorProcess]:
+    control_plane: ControlPlane, namespace: str, start_operator: StartOperator, fault_proxy: FaultProxy
+) -> OperatorProcess:
     """It has created, repaired, failed, and lost and found its watches."""
     caches = Memcacheds(control_plane, namespace)
-    with RefusingProxy(control_plane.credentials("memcached-operator"), tmp_path) as proxy:
-        operator = start_operator(kubeconfig=proxy.kubeconfig)
-        caches.create("well", size=1)
-        caches.create("asleep", size=0)
-        caches.wait_ready("well", "asleep")
-        control_plane.api.delete(object_path("v1", "services", namespace, "well"))
-        wait_until(partial(caches.child, "services", "well"), 30, "the Service to be made again")
+    operator = start_operator(kubeconfig=fault_proxy.kubeconfig)
+    caches.create("well", size=1)
+    caches.create("asleep", size=0)
+    caches.wait_ready("well", "asleep")
+    control_plane.api.delete(object_path("v1", "services", namespace, "well"))
+    wait_until(partial(caches.child, "services", "well"), 30, "the Service to be made again")
 
-        # Its name is taken: it waits for somebody to act, and says so.
-        body = {"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}]}}
-        control_plane.api.create(object_path("v1", "services", namespace), body)
-        caches.create("taken", size=1)
-        wait_until(lambda: caches.condition("taken", "Degraded").get("status") == "True", 30, "the conflict")
+    # Its name is taken: it waits for somebody to act, and says so.
+    body = {"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}]}}
+    control_plane.api.create(object_path("v1", "services", namespace), body)
+    caches.create("taken", size=1)
+    wait_until(lambda: caches.condition("taken", "Degraded").get("status") == "True", 30, "the conflict")
 
-        proxy.refuse(410)
-        wait_until(lambda: number(operator, "informer_relists_total") >= 1, 30, "a watch to be lost")
-        proxy.forward()
-        caches.patch("well", size=2)
-        caches.wait_ready("well", timeout=60)
-        counted = partial(number, operator, "memcacheds", condition="Ready")
-        wait_until(counted, 30, "three Memcacheds on the page", until=lambda n: n == 3)
-        yield operator
+    fault_proxy.inject(Rule("410", Answer(410)))
+    wait_until(lambda: number(operator, "informer_relists_total") >= 1, 30, "a watch to be lost")
+    fault_proxy.heal()
+    caches.patch("well", size=2)
+    caches.wait_ready("well", timeout=60)
+    counted = partial(number, operator, "memcacheds", condition="Ready")
+    wait_until(counted, 30, "three Memcacheds on the page", until=lambda n: n == 3)
+    return operator
 
 
 def test_alerts_and_dashboard_ask_for_what_the_running_operator_exposes(operator_at_work: OperatorProcess) -> None:

@@ -5,12 +5,12 @@ The times are short here; `OUTAGE_FACTOR=18` makes the API server's outage three
 
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
 from controlplane import ControlPlane, OperatorProcess, ReadAudit, StartOperator, wait_until
-from controlplane.proxy import RefusingProxy
+from faultrig.proxy import FaultProxy
+from faultrig.rules import Answer, Rule
 from memcacheds import Memcacheds, writes
 
 FACTOR = float(os.environ.get("OUTAGE_FACTOR", "1"))
@@ -105,19 +105,18 @@ def test_nothing_is_written_after_an_outage_that_changed_nothing(
 
 
 def test_refused_for_longer_than_any_back_off_it_goes_on_when_it_is_heard_again(
-    control_plane: ControlPlane, caches: Memcacheds, start_operator: StartOperator, tmp_path: Path
+    caches: Memcacheds, start_operator: StartOperator, fault_proxy: FaultProxy
 ) -> None:
-    with RefusingProxy(control_plane.credentials("memcached-operator"), tmp_path) as proxy:
-        operator = start_operator(kubeconfig=proxy.kubeconfig)
-        caches.create("kept", size=1)
-        caches.wait_ready("kept")
+    operator = start_operator(kubeconfig=fault_proxy.kubeconfig)
+    caches.create("kept", size=1)
+    caches.wait_ready("kept")
 
-        proxy.refuse(503)
-        threading.Event().wait(7 * FACTOR)
-        caches.patch("kept", size=2)
-        proxy.forward()
+    fault_proxy.inject(Rule("503", Answer(503)))
+    threading.Event().wait(7 * FACTOR)
+    caches.patch("kept", size=2)
+    fault_proxy.heal()
 
-        caches.wait_replicas("kept", 2, timeout=HEAL_SECONDS)
-        assert proxy.refused > 0
-        assert operator.alive()
-        assert operator.live()
+    caches.wait_replicas("kept", 2, timeout=HEAL_SECONDS)
+    assert fault_proxy.journal.faults() > 0
+    assert operator.alive()
+    assert operator.live()
