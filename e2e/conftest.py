@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -19,7 +20,7 @@ from client_pod import ClientPod, start_client_pod
 from pytest_kind import KindCluster
 from real_cluster import Cluster, credentials
 
-from controlplane.api import Api, object_path
+from controlplane.api import Api, ApiError, object_path
 from controlplane.paths import REPOSITORY
 from memcacheds import CACHES, Memcacheds
 
@@ -142,7 +143,8 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
     caches = object_path(CACHES, "memcacheds", name)
     for cache in (cluster.api.find(caches) or {"items": []})["items"]:
         if cache["metadata"].get("finalizers"):
-            cluster.api.patch(f"{caches}/{cache['metadata']['name']}", {"metadata": {"finalizers": None}})
+            with contextlib.suppress(ApiError):  # it may be gone by now
+                cluster.api.patch(f"{caches}/{cache['metadata']['name']}", {"metadata": {"finalizers": None}})
     cluster.api.delete(f"/api/v1/namespaces/{name}")
 
 
