@@ -89,6 +89,26 @@ clean: ## Remove .venv and the tools' caches (not the control plane's binaries)
 	rm -rf $(VENV) .cache/env dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
+##@ Benchmark
+
+BENCH = PYTHONPATH=hack $(PY) -m
+
+.PHONY: bench-check
+bench-check: setup ## What no busy machine can blur: requests, bytes held, instructions, against bench/limits.json
+	$(BENCH) bench.check $(ARGS)
+
+.PHONY: bench
+bench: setup ## One pair against a Go peer, 300 resources, minutes (NOISY=1: on a busy machine too; ARGS='--n 100 --peers go-best')
+	$(BENCH) bench quick $(if $(NOISY),--noisy) $(ARGS)
+
+.PHONY: bench-full
+bench-full: setup ## Everything in docs/performance.md, hours; goes on where it was interrupted
+	$(BENCH) bench full $(if $(NOISY),--noisy) $(ARGS)
+
+.PHONY: bench-report
+bench-report: setup ## Write docs/performance.md anew from bench/results.jsonl
+	$(BENCH) bench report $(ARGS)
+
 ##@ Generated files
 
 .PHONY: generate
