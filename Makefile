@@ -105,6 +105,10 @@ bench: setup ## One pair against a Go peer, 300 resources, minutes (NOISY=1: on 
 bench-full: setup ## Everything in docs/performance.md, hours; goes on where it was interrupted
 	$(BENCH) bench full $(if $(NOISY),--noisy) $(ARGS)
 
+.PHONY: bench-flame
+bench-flame: setup ## Where the operator's CPU goes while resources are created, as an SVG; needs py-spy
+	$(BENCH) bench.flame $(ARGS)
+
 .PHONY: bench-report
 bench-report: setup ## Write docs/performance.md anew from bench/results.jsonl
 	$(BENCH) bench report $(ARGS)

@@ -21,7 +21,6 @@ from bench.rig import CREATORS, Rig, names
 from controlplane.api import Api, object_path
 from memcacheds import CACHES
 
-USER = "admin-driver"
 LONE_WRITES = 50
 READY_SECONDS = 600.0
 
@@ -40,7 +39,7 @@ def run(rig: Rig, n: int, prefix: str) -> dict[str, float]:
 
 
 def _create(rig: Rig, n: int, prefix: str, first: int) -> None:
-    with Api(rig.cluster.credentials(USER)) as api:
+    with Api(rig.driver) as api:
         for number in range(first, n, CREATORS):
             namespace, name = names(number, prefix)
             body = {"apiVersion": CACHES, "kind": "Memcached", "metadata": {"name": name}, "spec": {"size": 1}}
@@ -67,7 +66,7 @@ def _children(owner: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _report(rig: Rig, events: Iterator[dict[str, Any]], n: int) -> None:
     """Write one status for each Deployment that becomes ready, until all have."""
     done: set[tuple[str, str]] = set()
-    with Api(rig.cluster.credentials(USER)) as api:
+    with Api(rig.driver) as api:
         for event in events:
             metadata = event["object"]["metadata"]
             key = (metadata["namespace"], metadata["name"])
@@ -83,7 +82,7 @@ def _report(rig: Rig, events: Iterator[dict[str, Any]], n: int) -> None:
 @contextmanager
 def _deployments(rig: Rig) -> Iterator[Iterator[dict[str, Any]]]:
     """Events of Deployments from now on."""
-    credentials = rig.cluster.credentials(USER)
+    credentials = rig.driver
     parts = urllib.parse.urlsplit(credentials.server)
     context = ssl.create_default_context(cafile=str(credentials.authority))
     context.load_cert_chain(credentials.certificate, credentials.key)

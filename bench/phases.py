@@ -160,7 +160,7 @@ def failover(rig: Rig, leader: Running, prefix: str, outcome: Outcome) -> None:
             try:
                 settle(standby)
                 since, begin = rig.cluster.audit_offset(), time.time()
-                leader.send(sig)
+                leader.stop(sig)  # and it is gone: one that is ending may still act on what comes next
                 size = _other_size(rig, namespace, name)
                 rig.resize(namespace, name, size)
                 rig.wait_replicas(namespace, name, size)

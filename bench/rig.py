@@ -23,6 +23,8 @@ from memcacheds import CACHES
 
 NAMESPACES = 10
 """bench-0 to bench-9, the load driver's: Kubernetes promises speed up to 2,000 Deployments a namespace."""
+DRIVER = "bench-driver"
+"""Who creates resources here, over connections of its own."""
 EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 CREATORS = 8
 QUIET_SHARE = 0.15
@@ -36,6 +38,8 @@ class Rig:
     def __init__(self, cluster: ControlPlane, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
+        # Here, and not in threads: it is made on first use.
+        self.driver = cluster.credentials(DRIVER)
         self._kubelet = subprocess.Popen(
             [str(programs.built("loader")), "-kubeconfig", str(cluster.kubeconfig), "-mode", "kubelet"],
             stdin=subprocess.DEVNULL,
@@ -79,7 +83,7 @@ class Rig:
         """Create n Memcacheds of size 1, named as the load driver names them, and wait for nothing."""
 
         def some(first: int) -> None:
-            with Api(self.cluster.credentials("admin-driver")) as api:
+            with Api(self.driver) as api:
                 for number in range(first, n, CREATORS):
                     namespace, name = names(number, prefix)
                     body = {"apiVersion": CACHES, "kind": "Memcached", "metadata": {"name": name}, "spec": {"size": 1}}
@@ -158,7 +162,7 @@ def started(name: str, folder: Path, wanted: Callable[[str], bool] = lambda _: T
         cluster.install_crds(REPOSITORY / "config" / "crd", timeout=60)
         for number in range(NAMESPACES):
             cluster.api.create("/api/v1/namespaces", {"metadata": {"name": f"bench-{number}"}})
-        rbac.bind(cluster.api, "admin-driver", EVERYTHING)
+        rbac.bind(cluster.api, DRIVER, EVERYTHING)
         rbac.bind(cluster.api, OURS.user, cluster_role_rules())
         rbac.bind(cluster.api, OURS.user, leader_election_rules(), namespace=LEASES, name="bench-leader-election")
         for contestant in CONTESTANTS.values():
