@@ -103,13 +103,16 @@ def needs_living_owner(action: Create | Apply, memcached: MemcachedView) -> bool
     """Whether the action would do harm if the resource is gone already, and the news of it are on their way.
 
     A reference to an owner that is gone has the garbage collector delete a child that was meant to be left behind. A
-    child without a reference that is made again would never be removed.
+    child without a reference that is made again would never be removed. One with a reference, of a resource that was
+    at rest, is missing because somebody deleted it or because the garbage collector did: then it would be made and
+    collected in turns, until the news arrive.
     """
     references = "ownerReferences" in action.manifest["metadata"]
     if isinstance(action, Apply):
         return references and action.child.controller_uid != memcached.uid
-    held = names.DRAIN_FINALIZER in memcached.finalizers
-    return not references and not held and memcached.status != b"{}"
+    if names.DRAIN_FINALIZER in memcached.finalizers or memcached.status == b"{}":
+        return False
+    return not references or memcached.status_json().get("observedGeneration") == memcached.generation
 
 
 def _conflict(kind: str, name: str) -> str:

@@ -99,6 +99,19 @@ async def test_a_child_is_not_made_again_for_an_orphaning_owner_that_is_gone() -
     assert not world.has(DEPLOYMENTS)
 
 
+@pytest.mark.parametrize("gvr", (SERVICES, DEPLOYMENTS, PODDISRUPTIONBUDGETS), ids=lambda gvr: gvr.kind)
+async def test_what_the_garbage_collector_took_is_not_made_again_for_an_owner_that_is_gone(gvr: GVR) -> None:
+    # Our watch of the owner is in its back-off, that of the child is not.
+    world = await World.with_cache()
+    world.delete()
+    world.api.remove(gvr, NAMESPACE, NAME)
+    world.hear(gvr)
+    with pytest.raises(ConflictError, match="is gone"):
+        await world.reconcile(hear=False)
+    assert world.take_writes() == []
+    assert (await world.reconcile(hear=False)).after is None  # it knows by now
+
+
 async def test_a_new_resource_of_the_same_name_is_not_taken_for_the_old_one() -> None:
     world = await World.with_cache(deletionPolicy="Orphan")
     world.delete()
