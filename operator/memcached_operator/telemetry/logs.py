@@ -23,7 +23,9 @@ FLOORS = {
     "aiohttp.access": logging.WARNING,  # a line for each probe and each scrape
     "asyncio": logging.WARNING,
     "kopf": logging.WARNING,  # a line for each watch event, and how it logs in and stops
-    "kopf._core.reactor.running": logging.ERROR,  # warns that it leaves signals alone, which is what we want of it
+    # Warns that it leaves signals alone, which is what we want of it, and prints stack traces when a watch of it ends:
+    # our supervisor starts it again, and says so in one line.
+    "kopf._core.reactor.running": logging.CRITICAL,
     "kubernetes": logging.INFO,  # debug prints whole response bodies, secrets included
     "urllib3": logging.INFO,
 }
