@@ -18,35 +18,13 @@ from typing import Any
 import pytest
 from client_pod import ClientPod, start_client_pod
 from pytest_kind import KindCluster
-from real_cluster import Cluster, credentials
+from real_cluster import IMAGE, OPERATOR_NAMESPACE, RESTRICTED, Cluster, credentials, make
 
 from controlplane.api import Api, ApiError, object_path
-from controlplane.paths import REPOSITORY
 from memcacheds import CACHES, Memcacheds
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
-OPERATOR_NAMESPACE = "memcached-operator-system"
-IMAGE = "example.com/memcached-operator"
-RESTRICTED = {
-    "pod-security.kubernetes.io/enforce": "restricted",
-    "pod-security.kubernetes.io/warn": "restricted",
-}
 _numbers = itertools.count(1)
-
-
-def make(cluster: Cluster, *words: str) -> str:
-    """Run a target of the Makefile against the cluster; return what it prints."""
-    done = subprocess.run(
-        ["make", "--no-print-directory", *words],
-        cwd=REPOSITORY,
-        env=cluster.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"make {' '.join(words)}: {done.returncode}\n{done.stdout}"
-    return done.stdout
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,17 @@ import yaml
 from controlplane import wait_until
 from controlplane.api import Api, object_path
 from controlplane.credentials import Credentials
+from controlplane.paths import REPOSITORY
 from memcached_operator.memcached.client import Client
 from memcacheds import Memcacheds
 
 T = TypeVar("T")
+OPERATOR_NAMESPACE = "memcached-operator-system"
+IMAGE = "example.com/memcached-operator"
+RESTRICTED = {
+    "pod-security.kubernetes.io/enforce": "restricted",
+    "pod-security.kubernetes.io/warn": "restricted",
+}
 PORT = 11211
 READY = float(os.environ.get("E2E_PATIENCE", "120"))
 """Seconds that pods may take to become ready, or to be gone."""
@@ -78,6 +85,21 @@ class Cluster:
 
         with self.forward(namespace, pod) as address:
             return asyncio.run(connect(address))
+
+
+def make(cluster: Cluster, *words: str) -> str:
+    """Run a target of the Makefile against the cluster; return what it prints."""
+    done = subprocess.run(
+        ["make", "--no-print-directory", *words],
+        cwd=REPOSITORY,
+        env=cluster.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"make {' '.join(words)}: {done.returncode}\n{done.stdout}"
+    return done.stdout
 
 
 def credentials(kubeconfig: Path, folder: Path) -> Credentials:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from conftest import OPERATOR_NAMESPACE
 from leadership import LOG, Audit, Write, faults, terms
-from real_cluster import READY, Cluster, credentials, wait_serving
+from real_cluster import OPERATOR_NAMESPACE, READY, Cluster, credentials, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import Api, object_path

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import IMAGE, OPERATOR_NAMESPACE, RESTRICTED, make
 from pytest_kind import KindCluster
-from real_cluster import READY, Cluster, lives, wait_serving
+from real_cluster import IMAGE, OPERATOR_NAMESPACE, READY, RESTRICTED, Cluster, lives, make, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path

@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import OPERATOR_NAMESPACE, RESTRICTED, make
-from real_cluster import READY, Cluster, lives, to_json, wait_serving
+from real_cluster import OPERATOR_NAMESPACE, READY, RESTRICTED, Cluster, lives, make, to_json, wait_serving
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
