@@ -7,6 +7,7 @@ is judged: a slow machine fails no build, and one request more for each resource
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
@@ -19,7 +20,7 @@ from typing import Any
 
 from bench import footprint, instructions
 from bench.counting import requests_by_kind
-from bench.limits import Limits, above, too_many_requests
+from bench.limits import COSTS, Limits, above, too_many_requests
 from bench.rest import wait_unchanged
 from controlplane import ControlPlane, OperatorProcess, rbac, wait_until
 from controlplane.api import object_path
@@ -161,14 +162,15 @@ def stage_set() -> Iterator[Stage]:
         yield Stage(cluster, Path(folder))
 
 
-def check_instructions(limits: Limits) -> list[str]:
-    """Count and print them; return what is too much."""
+def check_instructions(limits: Limits, costs: dict[str, float]) -> list[str]:
+    """Count and print them, and add them to the `costs`; return what is too much."""
     if not instructions.available():
         note("instructions: NOT COUNTED, for want of valgrind")
         return []
     with step("instructions of the hot path"):
         counted = instructions.count()
     for name, number in counted.items():
+        costs[f"instructions: {name}"] = round(number)
         print(f"  {name:32} {number:12,.0f}   limit {limits.instructions.get(name, 0):12,.0f}")
     here = (f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine())
     if here != (limits.python, limits.machine):
@@ -177,8 +179,8 @@ def check_instructions(limits: Limits) -> list[str]:
     return above(counted, limits.instructions, "instructions")
 
 
-def check_on_cluster(limits: Limits) -> list[str]:
-    """Count requests and bytes, print them, and return what is too much."""
+def check_on_cluster(limits: Limits, costs: dict[str, float]) -> list[str]:
+    """Count requests and bytes, print them, and add them to the `costs`; return what is too much."""
     with stage_set() as stage:
         socket = stage.folder / "probe"
         requests, operator = count_requests(stage, socket)
@@ -189,9 +191,11 @@ def check_on_cluster(limits: Limits) -> list[str]:
         resources = 1 if phase in PER_OPERATOR else COUNTED
         allowed = limits.requests[phase]
         for kind, count in sorted(counted.items()):
+            costs[f"{phase}: {kind}"] = count / resources
             print(f"  {phase:8} {kind:48} {count / resources:6.2f}   limit {allowed.get(kind, 0):g}")
         problems += [f"{phase}: {problem}" for problem in too_many_requests(counted, allowed, resources)]
     for name, size in held.items():
+        costs[f"bytes held: {name}"] = round(size)
         print(f"  {name} holds {size:,.0f} bytes   limit {limits.held.get(name, 0):,.0f}")
     for name, size in holders[:8]:
         print(f"    {size:6,} of it from {name.removeprefix(str(REPOSITORY) + os.sep)}")
@@ -202,13 +206,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the checks; return 1 when a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__, prog="make bench-check")
     parser.add_argument("--only", choices=("cluster", "instructions"), help="one half of it")
-    only = parser.parse_args(argv).only
+    parser.add_argument("--write", action="store_true", help=f"keep what was counted in {COSTS.name}, for the page")
+    arguments = parser.parse_args(argv)
     limits = Limits.read()
     problems = []
-    if only != "cluster":
-        problems += check_instructions(limits)
-    if only != "instructions":
-        problems += check_on_cluster(limits)
+    costs: dict[str, float] = {}
+    if arguments.only != "cluster":
+        problems += check_instructions(limits, costs)
+    if arguments.only != "instructions":
+        problems += check_on_cluster(limits, costs)
+    if arguments.write:
+        COSTS.write_text(json.dumps(costs, indent=1) + "\n", encoding="utf-8")
     for problem in problems:
         print(f"TOO MUCH  {problem}")
     print("bench-check: " + (f"{len(problems)} above their limits" if problems else "all within their limits"))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FILE = Path(__file__).with_name("limits.json")
+COSTS = Path(__file__).with_name("costs.json")
+"""What was last counted, for the page: `python -m bench.check --write`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Line plots as SVG, from numbers alone. Pure."""
+"""Line plots and flame graphs as SVG, from numbers alone. Pure."""
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -91,3 +92,53 @@ def _round_step(step: float) -> float:
     """The next number from 1, 2, 5, 10, 20, ... that is not smaller."""
     power: float = 10 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
+
+
+FLAME_WIDTH, ROW, LEAST = 1200, 16, 0.7
+
+
+def flame_graph(title: str, stacks: Mapping[tuple[str, ...], int]) -> str:
+    """An SVG of stacks (outermost frame first -> samples): a box a frame, as wide as its samples, its callees above it.
+
+    Boxes too narrow to see are left out; the others say all on hovering. Raises ValueError without samples.
+    """
+    total = sum(stacks.values())
+    if not total:
+        raise ValueError(f"{title}: there is nothing to show")
+    boxes: list[tuple[int, float, float, str, int]] = []
+
+    def lay(level: int, left: float, inside: Mapping[tuple[str, ...], int]) -> None:
+        by_frame: dict[str, dict[tuple[str, ...], int]] = {}
+        for stack, count in inside.items():
+            if len(stack) > level:
+                by_frame.setdefault(stack[level], {})[stack] = count
+        for frame, below in sorted(by_frame.items()):
+            count = sum(below.values())
+            width = count / total * FLAME_WIDTH
+            if width >= LEAST:
+                boxes.append((level, left, width, frame, count))
+                lay(level + 1, left, below)
+            left += width
+
+    lay(0, 0.0, stacks)
+    height = (max(level for level, *_ in boxes) + 1) * ROW + 30
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {FLAME_WIDTH} {height}"',
+        ' font-family="monospace" font-size="11">',
+        f'<rect width="{FLAME_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="4" y="16" font-size="13">{escape(title)}</text>',
+    ]
+    for level, left, width, frame, count in boxes:
+        top = height - (level + 1) * ROW
+        text = escape(frame[: int(width / 6.8)] if width > 20 else "")
+        parts.append(
+            f'<g><title>{escape(frame)}: {count / total:.1%}</title><rect x="{left:.1f}" y="{top}" width="{width:.1f}" '
+            f'height="{ROW - 1}" fill="{_warm(frame)}"/><text x="{left + 2:.1f}" y="{top + 12}">{text}</text></g>'
+        )
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _warm(frame: str) -> str:
+    """A colour between red and yellow that is the same for the same source file."""
+    digest = zlib.crc32(frame.rpartition("(")[2].partition(":")[0].encode())
+    return f"#{220 + digest % 36:02x}{90 + digest // 36 % 140:02x}50"

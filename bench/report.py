@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 from bench import plan, plots, records
 from bench.contestants import CONTESTANTS, PEERS
 from bench.distribution import slope
+from bench.limits import COSTS
 from bench.records import Pair, Record
 from bench.verdicts import Verdict, medians, read_targets, verdict
 from controlplane.paths import REPOSITORY
 from controlplane.progress import note
 
 RESULTS = REPOSITORY / "bench" / "results.jsonl"
+FINDINGS = REPOSITORY / "bench" / "findings.md"
 PAGE = REPOSITORY / "docs" / "performance.md"
 GROWTH = (("cpu_ms", "CPU a resource, ms"), ("rss_mib", "Memory, MiB"))
 MARKS = {"ahead": "ahead", "tie": "tie", "behind": "**behind**"}
@@ -52,7 +55,8 @@ def write(found: Sequence[Record], page: Path) -> None:
 def render(found: Sequence[Record], pairs: Sequence[Pair], drawings: Sequence[str]) -> str:
     """The page's text."""
     lines = [INTRODUCTION, *_surroundings(found), "", *_tables(found, pairs), *_growth(found)]
-    lines += [f"![{drawing}]({drawing})" for drawing in drawings]
+    lines += [f"![{drawing}]({drawing})\n" for drawing in drawings]
+    lines += [*_costs(), FINDINGS.read_text(encoding="utf-8")]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -104,6 +108,19 @@ def _row(judged: Verdict) -> str:
     met = {None: "", True: "yes", False: "**no**"}[judged.met]
     cells = [f"{target.number}. {target.title}", f"{judged.ours:.3g}{unit}", f"{judged.theirs:.3g}{unit}"]
     return "| " + " | ".join([*cells, ratio, aim, met, MARKS[judged.outcome]]) + " |"
+
+
+def _costs() -> Iterator[str]:
+    """What `make bench-check` counted."""
+    if not COSTS.exists():
+        return
+    yield "## What every build is held to\n"
+    yield "Counted by `make bench-check`, which times nothing. Requests are a resource's, or the operator's.\n"
+    yield "| what | |"
+    yield "|---|---|"
+    for name, figure in json.loads(COSTS.read_text(encoding="utf-8")).items():
+        yield f"| {name} | {figure:,g} |" if figure < 1000 else f"| {name} | {figure:,.0f} |"
+    yield ""
 
 
 def _floor(found: Sequence[Record], n: int) -> Iterator[str]:

@@ -6,11 +6,12 @@ import itertools
 import json
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from bench import footprint, imports, instructions, machine
+from bench import flame, footprint, imports, instructions, machine, plots
 from bench.counting import requests_by_kind
 from bench.machine import Sample
 from bench.rest import wait_unchanged
@@ -63,6 +64,29 @@ def test_the_hot_path_runs_and_tells_what_valgrind_counted() -> None:
 
 def test_growth_names_who_holds_more() -> None:
     assert footprint.growth({"a": 5, "b": 5}, {"a": 5, "b": 6, "c": 9}) == [("c", 9), ("b", 1)]
+
+
+def test_samples_are_shared_out_to_packages() -> None:
+    stacks = flame.read_stacks(
+        "run (kopf/_core/reactor/running.py:1);decode (memcached_operator/runtime/store.py:2) 3\n"
+        "run (kopf/_core/reactor/running.py:1) 1\nselect (selectors.py:9) 4\n"
+    )
+    assert flame.shares(stacks) == {
+        "kopf": (1 / 8, 4 / 8),
+        "Python": (4 / 8, 4 / 8),
+        "memcached_operator": (3 / 8, 3 / 8),
+    }
+
+
+def test_a_flame_graph_has_a_box_a_frame() -> None:
+    drawing = plots.flame_graph("t", {("a", "b"): 3, ("a",): 1, ("c <module>",): 4})
+    svg = ET.fromstring(drawing)  # noqa: S314 - our own words
+    space = "{http://www.w3.org/2000/svg}"
+    boxes = {
+        box.findtext(f"{space}title"): float(box.find(f"{space}rect").attrib["width"])  # type: ignore[union-attr] # it has one
+        for box in svg.iter(f"{space}g")
+    }
+    assert boxes == {"a: 50.0%": 600, "b: 37.5%": 450, "c <module>: 50.0%": 600}
 
 
 def test_own_import_times_are_read() -> None:
