@@ -114,6 +114,30 @@ bench-flame: setup ## Where the operator's CPU goes while resources are created,
 bench-report: setup ## Write docs/performance.md anew from bench/results.jsonl
 	$(BENCH) bench report $(ARGS)
 
+##@ Faults
+
+FAULTS = $(PY) -m pytest
+SMOKE := A27,B01,C13,D04,E08,F06,G04,H03,K07,L12
+
+.PHONY: faults
+faults: setup ## Every fault of the catalogue, the kill matrix, seeded bugs (CASES=A,C01 BUDGET=60 SHARD=1/4 FRESH=1)
+	CASES='$(CASES)' BUDGET='$(or $(BUDGET),0)' SHARD='$(or $(SHARD),1/1)' FRESH='$(FRESH)' \
+	  $(FAULTS) $(if $(CASES),operator/tests/faults/test_faults_catalogue.py,operator/tests/faults) $(ARGS)
+
+.PHONY: faults-smoke
+faults-smoke: setup ## One case of each class, one story of the kill matrix and one seeded bug: minutes
+	CASES=$(SMOKE) FRESH=1 $(FAULTS) operator/tests/faults/test_faults_catalogue.py \
+	  'operator/tests/faults/test_faults_kills.py::test_ended_at_every_write[create-SIGKILL]' \
+	  'operator/tests/faults/test_faults_seeds.py::test_a_seeded_bug_is_caught[the status is written each time]' $(ARGS)
+
+.PHONY: faults-page
+faults-page: setup ## Write the results of `make faults` into docs/reliability.md
+	PYTHONPATH=hack $(PY) -m faultrig.page
+
+.PHONY: soak
+soak: setup ## Ten edits a second for MINUTES=30, and what the operator holds meanwhile
+	MINUTES=$(or $(MINUTES),30) FRESH=1 $(FAULTS) operator/tests/faults/test_faults_soak.py $(ARGS)
+
 ##@ Generated files
 
 .PHONY: generate

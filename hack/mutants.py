@@ -16,8 +16,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutation import Mutant
+
 REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGE = Path("operator") / "memcached_operator"
 INSTALLED = "/opt/memcached-operator/lib/python3.*/site-packages/memcached_operator"
 IMAGE = "example.com/memcached-operator"
 PATIENCE = 45
@@ -25,52 +26,48 @@ PATIENCE = 45
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One mistake: in `file` of the package, `old` (found once) becomes `new`. `suite` is the one that must notice."""
+class Suited(Mutant):
+    """A mutant, and the end-to-end suite that must notice it."""
 
-    name: str
-    file: str
-    old: str
-    new: str
     suite: str = "manifests"
 
 
 MUTANTS = (
-    Mutant(
+    Suited(
         "wrong owner reference",
         "resources/ownership.py",
         '"uid": memcached.uid,\n        "controller"',
         '"uid": memcached.uid[::-1],\n        "controller"',
     ),
-    Mutant("no drift repair", "controller/plan.py", "difference = covers(manifest, body)", "difference = None"),
-    Mutant(
+    Suited("no drift repair", "controller/plan.py", "difference = covers(manifest, body)", "difference = None"),
+    Suited(
         "status written each time",
         "controller/reconciler.py",
         "if wait is None or (wait > 0 and not news):",
         "if wait is not None and wait > 0 and not news:",
     ),
-    Mutant(
+    Suited(
         "finalizer never removed", "controller/apply.py", "await self._release(memcached)", "return bool(memcached)"
     ),
-    Mutant("wrong memory argument", "memcached/args.py", "str(spec.memory)", "str(spec.memory // 2)"),
-    Mutant("UDP on", "memcached/args.py", '("-U", "0")', '("-U", "11211")'),
-    Mutant(
+    Suited("wrong memory argument", "memcached/args.py", "str(spec.memory)", "str(spec.memory // 2)"),
+    Suited("UDP on", "memcached/args.py", '("-U", "0")', '("-U", "11211")'),
+    Suited(
         "lease not released",
         "runtime/election.py",
         "leading, self.state = self.state is Lead.LEADING, Lead.RELEASED",
         "leading, self._unsure, self.state = False, False, Lead.RELEASED",
         suite="ha",
     ),
-    Mutant(
+    Suited(
         "selector too wide", "resources/service.py", "dict(selector_labels(memcached.name))", '{"app": "memcached"}'
     ),
-    Mutant(
+    Suited(
         "image default ignored",
         "resources/deployment.py",
         "memcached.spec.image or default_image",
         'memcached.spec.image or "docker.io/library/memcached:latest"',
     ),
-    Mutant(
+    Suited(
         "events dropped",
         "runtime/events.py",
         "if not self._take_token(regarding.uid, now):",
@@ -100,14 +97,11 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def build(tool: str, mutant: Mutant, number: int) -> str:
+def build(tool: str, mutant: Suited, number: int) -> str:
     """The image with the mistake in it, on top of the right one. Its name."""
-    source = (REPOSITORY / PACKAGE / mutant.file).read_text(encoding="utf-8")
-    if source.count(mutant.old) != 1:
-        sys.exit(f"{mutant.name}: not found once in {mutant.file}: {mutant.old}")
     image = f"{IMAGE}:mutant-{number}-{int(time.time())}"
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "mutant.py").write_text(source.replace(mutant.old, mutant.new), encoding="utf-8")
+        Path(folder, "mutant.py").write_text(mutant.source(), encoding="utf-8")
         # The image's bytecode is not compared with its source.
         Path(folder, "Dockerfile").write_text(
             f"FROM {IMAGE}:e2e\nUSER 0\nCOPY mutant.py /tmp/mutant.py\n"
@@ -120,7 +114,7 @@ def build(tool: str, mutant: Mutant, number: int) -> str:
     return image
 
 
-def noticed_by(mutant: Mutant, image: str) -> str:
+def noticed_by(mutant: Suited, image: str) -> str:
     """Name of the first test of the mutant's suite that fails, "" when all pass."""
     environment = {**os.environ, "E2E_IMAGE": image, "E2E_PATIENCE": str(PATIENCE)}
     make = shutil.which("make") or "make"

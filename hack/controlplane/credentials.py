@@ -89,6 +89,16 @@ def issue_certificate(
     return certificate, key
 
 
+def make_authority(name: str, folder: Path) -> tuple[Path, Path]:
+    """Return (certificate, key) of a new certificate authority in `folder`. Raises CredentialsError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    key.touch(mode=0o600)
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    _run("openssl", "req", "-x509", *curve, "-keyout", str(key), "-subj", f"/CN={name}", "-out", str(certificate))
+    return certificate, key
+
+
 def _serial(folder: Path) -> int:
     return 1000 + len(list(folder.glob("*.key")))
 

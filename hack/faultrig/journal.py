@@ -19,7 +19,10 @@ EVENT = "event"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a request asks for, in RBAC's words. `resource` is empty for paths such as /version."""
+    """What a request asks for, in RBAC's words. `resource` is empty for paths such as /version.
+
+    `selects`: a list or watch that asks for objects of some labels, or of one name, not for all of them.
+    """
 
     identity: str
     verb: str
@@ -28,6 +31,7 @@ class Call:
     subresource: str
     namespace: str
     name: str
+    selects: bool = False
 
     @property
     def is_write(self) -> bool:
@@ -119,7 +123,8 @@ def parse_call(identity: str, method: str, path: str, query: Mapping[str, str], 
     verb = _verb(method, name, query)
     if verb == "create" and not name:
         name = _name_in(body)
-    return Call(identity, verb, group, resource, subresource, namespace, name)
+    selects = bool(query.get("labelSelector") or query.get("fieldSelector"))
+    return Call(identity, verb, group, resource, subresource, namespace, name, selects)
 
 
 def _verb(method: str, name: str, query: Mapping[str, str]) -> str:

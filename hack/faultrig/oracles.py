@@ -16,6 +16,7 @@ from faultrig.journal import Entry
 from faultrig.state import CHILDREN, DEPLOYMENTS, MEMCACHEDS, OWNER_UID, PODS, State, differences, flat
 
 _BEST_EFFORT = ("events", "leases")
+_FOREIGN = ("secrets", "configmaps")
 BURST = ((1.0, 14), (10.0, 22), (60.0, 30))
 """(seconds, failures): so often may the same request fail in a row in that time. A back-off that doubles from 5 ms,
 its upper half at random, gives 9, 12 and 15, and each try of a reconcile may look before it writes."""
@@ -160,9 +161,18 @@ def honest(evidence: Evidence) -> list[str]:
 
 
 def patient(evidence: Evidence) -> list[str]:
-    """O9: what fails is asked again ever more slowly. A success in between begins anew."""
+    """O9: what fails is asked again ever more slowly, and nobody's objects but our own are asked for.
+
+    A success in between begins anew.
+    """
     failures: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    found = {}
+    found: dict[tuple[str, ...], str] = {
+        (entry.call.resource,): f"{entry.call}: asks for everybody's"
+        for entry in evidence.requests
+        if entry.call.resource in (*CHILDREN, PODS, *_FOREIGN)
+        and entry.call.verb in ("list", "watch")
+        and not entry.call.selects
+    }
     for entry in evidence.requests:
         call = entry.call
         key = (call.identity, call.verb, call.resource, call.subresource, call.namespace, call.name)
@@ -242,6 +252,13 @@ ORACLES: Mapping[str, Oracle] = MappingProxyType(
 def judge(evidence: Evidence, oracles: Sequence[str] = tuple(ORACLES)) -> list[str]:
     """What is wrong, each line with the oracle that says so."""
     return [f"{name}: {wrong}" for name in oracles for wrong in ORACLES[name](evidence)]
+
+
+def acquit(evidence: Evidence, oracles: Sequence[str]) -> None:
+    """Raise AssertionError with what these oracles find wrong, if they do."""
+    wrong = judge(evidence, oracles)
+    if wrong:
+        raise AssertionError("\n".join(wrong))
 
 
 def creations(requests: Sequence[Entry]) -> Counter[str]:

@@ -95,6 +95,7 @@ class FaultProxy:
     ) -> None:
         self._credentials = credentials
         self._serving = serving
+        self._shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()  # of the rules: wakes what hangs
@@ -118,6 +119,10 @@ class FaultProxy:
         """From now on these rules. `cut`: watches that are open are broken, so that the rules meet them too."""
         self.book.write(*rules)
         self._loop.call_soon_threadsafe(self._rules_changed, cut)
+
+    def show(self, serving: Serving) -> None:
+        """Show another certificate on connections from now on."""
+        self._shown.load_cert_chain(serving.certificate, serving.key)
 
     def heal(self, *, cut: bool = False) -> None:
         """No rules any more; what hangs goes on. `cut`: and watches begin anew."""
@@ -165,9 +170,8 @@ class FaultProxy:
             app.router.add_route("*", "/{path:.*}", handle)
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
             await runner.setup()
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self._serving.certificate, self._serving.key)
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+            self._shown.load_cert_chain(self._serving.certificate, self._serving.key)
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._shown).start()
             self._listens.set_result(int(runner.addresses[0][1]))
             await self._stop.wait()
             await runner.cleanup()

@@ -84,7 +84,11 @@ def varying(runs: Sequence[Mapping[str, object]]) -> frozenset[str]:
 def _plain(plural: str, body: Body, owners: Mapping[str, str]) -> Body:
     metadata = body["metadata"]
     annotations = dict(metadata.get("annotations") or {})
-    annotations.pop("deployment.kubernetes.io/revision", None)
+    for counted in (
+        "deployment.kubernetes.io/revision",
+        "cache.example.com/desired-hash",
+    ):  # the hash is of the uid too
+        annotations.pop(counted, None)
     if OWNER_UID in annotations:
         annotations[OWNER_UID] = owners.get(annotations[OWNER_UID], "somebody who is gone")
     references = [

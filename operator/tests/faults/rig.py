@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,6 +42,8 @@ class Rig:
         self.api = control_plane.api
         self.journal = Journal(folder / "requests.jsonl")
         self.proxies: dict[str, FaultProxy] = {}
+        self.source: dict[str, str] = {}  # environment of every operator: that of a seeded bug points to its source
+        self.patience = 1.0  # of all time-outs of `settle`
         self.operators: list[tuple[str, OperatorProcess, tuple[int | None, ...]]] = []
 
     def __enter__(self) -> Self:
@@ -54,6 +57,19 @@ class Rig:
         for proxy in self.proxies.values():
             proxy.__exit__(None, None, None)
         self.journal.close()
+
+    @contextlib.contextmanager
+    def sibling(self) -> Iterator[Rig]:
+        """Another rig on the same control plane, in a namespace of its own."""
+        name = f"{self.namespace[:50]}-sibling"
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        account = object_path("v1", "serviceaccounts", name, "default")
+        wait_until(lambda: self.api.find(account), 30, f"the service account of {name}")
+        folder = self.folder / "sibling"
+        folder.mkdir()
+        with Rig(self.control_plane, name, folder) as other:
+            yield other
+        self.api.delete(f"/api/v1/namespaces/{name}")
 
     def proxy(self, identity: str = "operator") -> FaultProxy:
         """The proxy of this name, made on first use."""
@@ -78,7 +94,7 @@ class Rig:
             f"--watch-namespace={self.namespace}",
             *([f"--leader-election-namespace={self.namespace}"] if elects else ["--no-leader-elect"]),
             *args,
-            env={"POD_NAME": identity, **SOURCE, **(env or {})},
+            env={"POD_NAME": identity, **self.source, **(env or {})},
             log=self.folder / f"{identity}-{len(self.operators)}.log",
         )
         self.operators.append((identity, operator, ends))
@@ -101,7 +117,9 @@ class Rig:
             return bool(done(self)) and time.monotonic() - self.last_write() > PAUSE_SECONDS
 
         try:
-            wait_until(settled, timeout, "the story to be over", tolerate=(OSError, RuntimeError, LookupError))
+            wait_until(
+                settled, timeout * self.patience, "the story to be over", tolerate=(OSError, RuntimeError, LookupError)
+            )
         except AssertionError:
             return None, time.monotonic()
         settled_at = time.monotonic()
@@ -144,10 +162,6 @@ class Rig:
             self._wait_none(object_path(version, plural, self.namespace))
         events = object_path("events.k8s.io/v1", "events", self.namespace)
         self.api.request("DELETE", events)
-
-
-SOURCE: dict[str, str] = {}
-"""More environment for every operator: that of a seeded bug points to another source."""
 
 
 def _counts(entry: Entry) -> bool:

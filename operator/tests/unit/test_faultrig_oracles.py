@@ -151,7 +151,7 @@ BAD: dict[str, list[Evidence]] = {
         changed(lambda objects: objects.update(services=[])),
         replace(good(), named=("ImagePullBackOff",)),
     ],
-    "O9": [asked_often(0.01, 20), asked_often(0.3, 40), asked_often(1.0, 60)],
+    "O9": [asked_often(0.01, 20), asked_often(0.3, 40), asked_often(1.0, 60), with_requests(entry("watch", "pods"))],
     "O10": [
         changed(lambda objects: objects.update(memcacheds=[])),
         changed(lambda objects: objects.update(events=[{"note": "the password is hunter2"}])),
