@@ -90,6 +90,11 @@ class MemcachedView(Object, gc=False):
         return status
 
 
+def edited(old: MemcachedView, new: MemcachedView) -> bool:
+    """Whether its spec was changed, it was deleted, or it is another one of the name. We do none of these."""
+    return (old.uid, old.generation, old.deleted_at) != (new.uid, new.generation, new.deleted_at)
+
+
 def waits(memcached: MemcachedView) -> bool:
     """Whether the user changed something that no status tells of yet, or deletes a resource that we hold."""
     told = _told(memcached.status).observedGeneration

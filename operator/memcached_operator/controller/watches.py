@@ -13,6 +13,7 @@ from memcached_operator.controller.views import (
     decode_deployment,
     decode_memcached,
     decode_service,
+    edited,
     waits,
 )
 from memcached_operator.gvr import DEPLOYMENTS, GVR, MEMCACHEDS, PODDISRUPTIONBUDGETS, PODS, SERVICES
@@ -66,7 +67,7 @@ def _child_watch(gvr: GVR, decode: Decode[Any]) -> Watch[Any]:
     return Watch(gvr, decode, labels=MANAGED, owner=_owner, delay=_child_delay, carry=_carry)
 
 
-MEMCACHED_WATCH = Watch(MEMCACHEDS, decode_memcached, waits=waits)
+MEMCACHED_WATCH = Watch(MEMCACHEDS, decode_memcached, waits=waits, news=edited)
 DEPLOYMENT_WATCH = _child_watch(DEPLOYMENTS, decode_deployment)
 SERVICE_WATCH = _child_watch(SERVICES, decode_service)
 PDB_WATCH = _child_watch(PODDISRUPTIONBUDGETS, decode_child)

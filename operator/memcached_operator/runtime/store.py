@@ -95,6 +95,10 @@ def _carry_nothing(_old: Any, _new: Any) -> None:
     return None
 
 
+def _no_news(_old: Any, _new: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Watch(Generic[T]):
     """One kind to watch: what, which part of it, how to read it, and whom to wake.
@@ -103,7 +107,8 @@ class Watch(Generic[T]):
     the seconds to wait for more events before doing so (old is None for a new object, new is None for a deleted one).
     `indexed` kinds can be asked for by owner; the others are found under their owner's name. `carry(old, new)` hands
     over what was worked out about the same object (same uid) before. Of a primary kind, `waits` tells that somebody
-    waits for the object to be reconciled: after a start it comes before those that are looked at only to be sure.
+    waits for the object to be reconciled: after a start it comes before those that are looked at only to be sure; and
+    `news(old, new)` that somebody else has changed it, where the answer to a write of ours shows it.
     """
 
     gvr: GVR
@@ -114,6 +119,7 @@ class Watch(Generic[T]):
     indexed: bool = False
     carry: Callable[[T, T], None] = _carry_nothing
     waits: Callable[[T], bool] = _nobody_waits
+    news: Callable[[T, T], bool] = _no_news
 
 
 def is_older(resource_version: str, than: str) -> bool:
@@ -192,13 +198,17 @@ class Store(Generic[T]):
     def remember(self, raw: JSONBytes) -> T:
         """The answer to a write of ours: store it, unless newer news came first. Returns what is known now.
 
-        Nobody is woken, because the writer knows.
+        Nobody is woken, because the writer knows; except of what somebody else did just before: its event comes after
+        this answer, is older, and wakes nobody.
         """
         new = self.watch.decode(raw)
         key = new.key
         if is_older(new.resource_version, self.version(key)) or self._graves.get(key) == new.resource_version:
             return self._objects.get(key, new)
+        old = self._objects.get(key)
         self._set(new)
+        if old is not None and self.watch.news(old, new):
+            self.on_change(old, new, False)  # noqa: FBT003 - see OnChange
         return new
 
     def forget(self, key: Key, uid: str) -> None:

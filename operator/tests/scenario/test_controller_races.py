@@ -182,6 +182,21 @@ async def test_a_drift_whose_news_overtake_our_answer_is_repaired() -> None:
     assert world.object(DEPLOYMENTS)["spec"]["revisionHistoryLimit"] == 3
 
 
+async def test_an_edit_that_our_write_of_the_status_meets_first_is_not_lost() -> None:
+    # The status is patched without a version, so its answer has a spec that no event has told of yet. The events come
+    # afterwards and are older, or the same: they wake nobody.
+    world = World()
+    world.create(size=1)
+    world.hear()
+    woken: list[Any] = []
+    world.stores[MEMCACHEDS].on_change = lambda *change: woken.append([getattr(one, "generation", 0) for one in change])
+    world.change(size=3)
+    while "patch memcacheds/status" not in world.take_writes():
+        await world.reconcile(hear=False)
+        world.wait(1.0)
+    assert woken == [[1, 2, 0]]
+
+
 async def test_our_own_writes_are_read_back_without_a_watch() -> None:
     world = World()
     world.create(size=2)

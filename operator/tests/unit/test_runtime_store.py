@@ -86,6 +86,20 @@ def test_the_answer_to_a_write_is_known_and_wakes_nobody() -> None:
     assert heard.version() == "12"
 
 
+def test_an_answer_that_shows_what_somebody_else_did_wakes_though_its_event_comes_after_it() -> None:
+    watch = Watch(SERVICES, decode_unstructured, news=lambda old, new: old.uid != new.uid)
+    heard = Heard(watch)
+    heard.store.put(raw(10))
+    heard.told.clear()
+    heard.store.remember(raw(11))
+    assert heard.told == []
+    heard.store.remember(raw(13, uid="u2"))
+    assert heard.told == [("11", "13", False)]
+    heard.store.put(raw(12, uid="u2"))
+    heard.store.put(raw(13, uid="u2"))
+    assert heard.told == [("11", "13", False)]
+
+
 def test_a_late_answer_to_a_write_does_not_hide_newer_news() -> None:
     heard = Heard()
     heard.store.put(raw(12))
