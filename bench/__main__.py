@@ -149,7 +149,7 @@ def race_all(races: Sequence[Race], arguments: argparse.Namespace) -> None:
     """Run what is left of the races, floors first. Raises what the rig raises, and NoisyMachineError."""
     now = commit()
     seen = records.read(arguments.results)
-    left = plan.left(races, records.pairs(seen), now)
+    left = plan.left(races, records.pairs(seen), now, noisy=arguments.noisy)
     floors = sorted({r.n for r in left} - {r.n for r in seen if (r.operator, r.commit) == (plan.FLOOR, now)})
     if not left:
         note(f"nothing is left to run for {now}: {arguments.results} has it all")

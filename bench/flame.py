@@ -22,7 +22,7 @@ from bench.rig import started
 from controlplane import binaries
 from controlplane.progress import note, step
 
-HERTZ = 200
+HERTZ = 100
 SVG = PAGE.with_suffix("") / "flame.svg"
 Stack = tuple[str, ...]
 STANDARD = "Python"
@@ -65,15 +65,18 @@ def record(spy: str, n: int) -> dict[Stack, int]:
     logs = programs.FOLDER.parent / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     raw = logs / "flame.txt"
-    command = [spy, "record", "--rate", str(HERTZ), "--format", "raw", "--threads", "--output", str(raw), "--pid"]
+    # Samples of who holds the interpreter: a loop that waits looks busy to py-spy where it cannot read its system call.
+    # And without stopping it for each of them, which would be most of what it does.
+    command = [spy, "record", "--rate", str(HERTZ), "--format", "raw", "--threads", "--gil", "--nonblocking"]
     with started(f"flame-{os.getpid()}", logs, lambda _: False) as rig, rig.start(OURS) as running:
         phases.settle(running)
         with (
             step(f"{n} resources"),
-            subprocess.Popen([*command, str(running.pid)], stdout=subprocess.DEVNULL) as recording,
+            subprocess.Popen(
+                [*command, "--output", str(raw), "--pid", str(running.pid)], stdout=subprocess.DEVNULL
+            ) as recording,
         ):
             rig.drive("load", n, "flame", 120 + n / 5, size=1)
-            phases.settle(running)
             running.stop()
             recording.wait(60)  # it writes what it has when the operator ends
     return read_stacks(raw.read_text(encoding="utf-8"))

@@ -47,11 +47,11 @@ def full() -> list[Race]:
     ]
 
 
-def left(races: Iterable[Race], done: Iterable[Pair], commit: str) -> list[Race]:
-    """The races that no pair of this commit has settled; a noisy pair settles nothing."""
+def left(races: Iterable[Race], done: Iterable[Pair], commit: str, *, noisy: bool = False) -> list[Race]:
+    """The races that no pair of this commit has settled; a noisy pair settles nothing, unless `noisy` will do."""
     settled = {
         (pair.ours.n, pair.ours.pair, pair.ours.peer)
         for pair in done
-        if commit == pair.ours.commit == pair.theirs.commit and not pair.ours.noisy and not pair.theirs.noisy
+        if commit == pair.ours.commit == pair.theirs.commit and (noisy or not (pair.ours.noisy or pair.theirs.noisy))
     }
     return [race for race in races if (race.n, race.pair, race.peer) not in settled]
