@@ -26,6 +26,7 @@ FLOORS = {
     # Warns that it leaves signals alone, which is what we want of it, and prints stack traces when a watch of it ends:
     # our supervisor starts it again, and says so in one line.
     "kopf._core.reactor.running": logging.CRITICAL,
+    "kopf._core.reactor.orchestration": logging.CRITICAL,
     "kubernetes": logging.INFO,  # debug prints whole response bodies, secrets included
     "urllib3": logging.INFO,
 }
