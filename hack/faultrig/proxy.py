@@ -293,7 +293,7 @@ class FaultProxy:
         if story.rule is not None and isinstance(story.rule.action, Truncate):
             await response.write(line[: int(len(line) * story.rule.action.share)])
             raise _Broken
-        altered, name = self.book.alter(story.call, json.loads(line))
+        altered, name = self.book.alter(story.call, json.loads(line), story.began)
         if not name:
             await response.write(line + b"\n")
             return

@@ -26,7 +26,7 @@ class Result:
     faults: int = 0
     kills: int = 0
     wrong: str = ""
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float | str] = field(default_factory=dict)
 
 
 def append(result: Result, file: Path = FILE) -> None:

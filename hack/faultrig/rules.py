@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -140,12 +141,14 @@ class EventRule:
     """What becomes of lines of watches that are open: `alter` returns those that are passed on in its place.
 
     It returns None to leave a line as it is; it may keep state, to reorder, say. `resource` and `identity` as in Match.
+    `only_open`: those watches alone that were open when the rule came into force.
     """
 
     name: str
     alter: Callable[[Line], list[Line] | None]
     resource: str = ""
     identity: str = ""
+    only_open: bool = False
 
 
 @dataclass
@@ -163,6 +166,7 @@ class RuleBook:
     _event_rules: tuple[EventRule, ...] = ()
     _counts: dict[str, _Count] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _written_at: float = 0.0
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - it is to be repeatable
@@ -173,6 +177,7 @@ class RuleBook:
             self._rules = tuple(rule for rule in rules if isinstance(rule, Rule))
             self._event_rules = tuple(rule for rule in rules if isinstance(rule, EventRule))
             self._counts = {rule.name: _Count() for rule in rules}
+            self._written_at = time.monotonic()
 
     def strike(self, call: Call) -> Rule | None:
         """The rule that strikes this request; counts it."""
@@ -184,10 +189,15 @@ class RuleBook:
         with self._lock:
             return self._counts[name].struck
 
-    def alter(self, call: Call, line: Line) -> tuple[list[Line], str]:
-        """The lines that are passed on in place of `line`, and the rule that altered it, "" when none did."""
+    def alter(self, call: Call, line: Line, began: float) -> tuple[list[Line], str]:
+        """The lines that are passed on in place of `line`, and the rule that altered it, "" when none did.
+
+        `began`: when the watch was asked for, on the monotonic clock.
+        """
         with self._lock:
             for rule in self._event_rules:
+                if rule.only_open and began > self._written_at:
+                    continue
                 if rule.resource in ("", call.resource) and rule.identity in ("", call.identity):
                     altered = rule.alter(line)
                     if altered is not None:

@@ -59,12 +59,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when != "teardown" or report.nodeid not in _calls:
         return
     call = _calls.pop(report.nodeid)
-    told = {name: value for name, value in report.user_properties if isinstance(value, int | float)}
-    wrong = "" if call.passed else str(call.longrepr)[-1500:]
-    faults, kills = int(told.pop("faults", 0)), int(told.pop("kills", 0))
+    told: dict[str, float | str] = {}
+    for name, value in report.user_properties:
+        told[name] = value if isinstance(value, int | float) else str(value)
+    crash = getattr(call.longrepr, "reprcrash", None)
+    wrong = "" if call.passed else (crash.message if crash else str(call.longrepr))[:1500]
+    faults, kills = int(str(told.pop("faults", 0))), int(str(told.pop("kills", 0)))
     seconds = round(call.duration, 1)
-    name = _name(report.nodeid)
-    results.append(results.Result(name, _COMMIT, call.passed, seconds, faults, kills, wrong, dict(told)))
+    results.append(results.Result(_name(report.nodeid), _COMMIT, call.passed, seconds, faults, kills, wrong, told))
 
 
 def _name(nodeid: str) -> str:

@@ -17,5 +17,6 @@ def test_a_seeded_bug_is_caught(rig: Rig, seed: Seed, record_property: Callable[
     with pytest.raises(AssertionError) as caught:
         seed.run(rig)
     spoke = set(re.findall(r"^(O\d+): ", str(caught.value), re.MULTILINE))
+    record_property("kind", seed.kind)
     record_property("spoke", " ".join(sorted(spoke)))
     assert spoke & set(seed.oracles), f"not {seed.oracles}, but {spoke or caught.value}"

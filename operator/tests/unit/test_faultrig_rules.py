@@ -1,5 +1,7 @@
 """What a request asks for, and which rule strikes it."""
 
+import time
+
 import pytest
 
 from faultrig.journal import Call, parse_call
@@ -100,6 +102,15 @@ def test_a_line_is_altered_by_the_first_rule_that_cares() -> None:
         EventRule("not this", lambda _: None),
         EventRule("twice", lambda line: [line, line]),
     )
-    assert book.alter(request(), line) == ([line, line], "twice")
+    assert book.alter(request(), line, time.monotonic()) == ([line, line], "twice")
     book.write()
-    assert book.alter(request(), line) == ([line], "")
+    assert book.alter(request(), line, time.monotonic()) == ([line], "")
+
+
+def test_a_rule_may_be_for_the_watches_that_are_open() -> None:
+    book = RuleBook()
+    line = {"type": "ADDED", "object": {}}
+    before = time.monotonic()
+    book.write(EventRule("swallow", lambda _: [], only_open=True))
+    assert book.alter(request(), line, before) == ([], "swallow")
+    assert book.alter(request(), line, time.monotonic() + 1) == ([line], "")
