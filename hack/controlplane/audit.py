@@ -1,12 +1,15 @@
 """Reading the API server's audit log: who asked for what, and what the answer was."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _OK = 200
+_LONGEST_LINE = 1 << 16
+"""Bytes; metadata of a request, without its body, is a kilobyte or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,11 @@ class AuditLog:
     path: Path
 
     def offset(self) -> int:
-        """Return where the log ends now: the `since` of a later `requests`."""
-        return self.path.stat().st_size
+        """Return where the log's last whole line ends: the `since` of a later `requests`."""
+        with self.path.open("rb") as file:
+            begin = max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE)
+            file.seek(begin)
+            return begin + file.read().rfind(b"\n") + 1
 
     def requests(self, *, user: str | None = None, since: int = 0) -> list[Request]:
         """Return the requests logged after the offset `since`, of one user or of all, each once, in order.

@@ -75,7 +75,9 @@ def test_a_quota_is_told_and_its_end_is_noticed(caches: Memcacheds) -> None:
     caches.create("cache", size=3)
     degraded = wait_condition(caches, "Degraded", "QuotaExceeded")
     assert "exceeded quota: small" in degraded["message"]
-    assert caches.condition("cache", "Available")["status"] == "True"
+    wait_until(
+        lambda: caches.condition("cache", "Available")["status"], 40, "the one pod to serve", until="True".__eq__
+    )
     caches.api.delete(f"{quota}/small")
     caches.wait_ready("cache", timeout=120)  # the ReplicaSet controller has its own back-off
 

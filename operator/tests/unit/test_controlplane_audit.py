@@ -72,6 +72,16 @@ def test_a_line_that_is_being_written_waits_for_the_next_call(tmp_path: Path) ->
     assert [request.verb for request in log.requests()] == ["get"]
 
 
+def test_an_offset_is_never_inside_a_line(tmp_path: Path) -> None:
+    second = event("list")
+    log = log_of(tmp_path, event("get"), second[:40])
+    since = log.offset()
+    with log.path.open("a") as file:
+        file.write(second[40:])
+    assert [request.verb for request in log.requests(since=since)] == ["list"]
+    assert log_of(tmp_path).offset() == 0
+
+
 def test_requests_for_plain_paths_have_no_resource(tmp_path: Path) -> None:
     (request,) = log_of(tmp_path, event("get")).requests()
     assert (request.resource, request.uri) == ("", "/somewhere")
