@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +25,19 @@ class Mutant:
 
     def source(self) -> str:
         """The file's text with the mistake in it. Raises MutationError."""
-        text = (PACKAGE / self.file).read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            raise MutationError(f"{self.name}: not found once in {self.file}: {self.old}")
-        return text.replace(self.old, self.new)
+        return _replaced(self.file, self.old, self.new)
 
-    def copy_to(self, folder: Path) -> Path:
-        """A copy of the package with the mistake in it, in `folder`, for PYTHONPATH. Raises MutationError."""
-        shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / PACKAGE.name / self.file).write_text(self.source(), encoding="utf-8")
-        return folder
+
+def copy_package(folder: Path, edits: Iterable[tuple[str, str, str]]) -> Path:
+    """Copy the package into `folder`, for PYTHONPATH, with (file, old, new) replaced in it. Raises MutationError."""
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, old, new in edits:
+        (folder / PACKAGE.name / file).write_text(_replaced(file, old, new), encoding="utf-8")
+    return folder
+
+
+def _replaced(file: str, old: str, new: str) -> str:
+    text = (PACKAGE / file).read_text(encoding="utf-8")
+    if text.count(old) != 1:
+        raise MutationError(f"not found once in {file}: {old}")
+    return text.replace(old, new)

@@ -74,7 +74,7 @@ class Entry:
 
 
 class Journal:
-    """Entries in the order of their ends; several proxies may share one. `path`: also written there, line by line."""
+    """Entries in the order of their answers; several proxies may share one. `path`: they are also written there."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._entries: list[Entry] = []

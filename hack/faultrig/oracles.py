@@ -323,7 +323,8 @@ def _correspondences(
         given = spec.get(what) or {}
         has = template["metadata"].get(place) or {}
         yield what, given, {key: has.get(key) for key in given}
-    yield "podAnnotations", set(spec.get("podAnnotations") or {}), set(template["metadata"].get("annotations") or {})
+    annotated = {key for key in template["metadata"].get("annotations") or {} if not key.startswith("kubectl.")}
+    yield "podAnnotations", set(spec.get("podAnnotations") or {}), annotated  # none is left; a restart's is not ours
     yield from _rollout(spec, deployment)
     drains = spec.get("deletionPolicy", "Delete") == "Drain"
     finalizers = memcached["metadata"].get("finalizers") or []

@@ -62,6 +62,7 @@ class _Story:
     answered: int = 0
     holder: str = ""
     uid: str = ""
+    told: bool = False
     body: bytes = field(default=b"", repr=False)
 
     def entry(self) -> Entry:
@@ -195,6 +196,12 @@ class FaultProxy:
                 raise
             return web.Response(status=500)  # nobody reads it
         finally:
+            self._tell(story)
+
+    def _tell(self, story: _Story) -> None:
+        """Into the journal, once: a watch when it is accepted, anything else when it is over."""
+        if not story.told:
+            story.told = True
             self.journal.append(story.entry())
 
     async def _before(self, story: _Story, request: web.Request) -> web.StreamResponse | None:
@@ -280,6 +287,7 @@ class FaultProxy:
             story.committed = story.answered = answer.status
             response = web.StreamResponse(status=answer.status, headers=_kept(answer))
             await response.prepare(request)
+            self._tell(story)
             half = b""
             async for chunk in answer.content.iter_any():
                 *lines, half = (half + chunk).split(b"\n")

@@ -46,8 +46,12 @@ def a_rollout_restart_of_the_child(rig: Rig) -> None:
     since = rig.journal.mark()
     when = {"kubectl.kubernetes.io/restartedAt": "2025-01-01T00:00:00Z"}
     path = object_path("apps/v1", "deployments", rig.namespace, "cache")
+    pods = object_path("v1", "pods", rig.namespace)
+    before = {pod["metadata"]["uid"] for pod in rig.api.get(pods)["items"]}
     rig.api.patch(path, {"spec": {"template": {"metadata": {"annotations": when}}}})
-    wait_until(lambda: rig.api.get(path)["status"].get("updatedReplicas") == 2, 60, "the restart")
+    wait_until(
+        lambda: not before & {pod["metadata"]["uid"] for pod in rig.api.get(pods)["items"]}, 60, "the old pods to go"
+    )
     all_well(rig, "cache", since=since)
     assert rig.api.get(path)["spec"]["template"]["metadata"]["annotations"] == when
     assert [e.call for e in rig.journal.entries(since) if e.took_effect and e.call.resource == "deployments"] == []

@@ -9,10 +9,12 @@ import pytest
 from rig import Rig
 from seeds import SEEDS, Seed
 
+from mutation import copy_package
+
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
 def test_a_seeded_bug_is_caught(rig: Rig, seed: Seed, record_property: Callable[[str, object], None]) -> None:
-    rig.source = {"PYTHONPATH": str(seed.copy_to(rig.folder / "mutant"))}
+    rig.source = {"PYTHONPATH": str(copy_package(rig.folder / "mutant", ((seed.file, seed.old, seed.new), *seed.more)))}
     rig.patience = 0.25
     with pytest.raises(AssertionError) as caught:
         seed.run(rig)
