@@ -21,6 +21,7 @@ from faultrig.rules import Answer, Cut, Delay, EventRule, Hang, Lines, Match, Ph
 from memcached_operator.kube.permissions import cluster_role_rules
 
 HTML = Answer(200, b"<html><body>please log in</body></html>", content_type="text/html")
+CONFLICT = Answer(409, b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"on purpose"}')
 WATCHES = Match(verbs=("watch",))
 WRITES = Match(writes=True)
 DEAF_SECONDS = 80.0
@@ -65,10 +66,7 @@ def one_in_a_hundred_fails(rig: Rig) -> None:
 
 @case("A06")
 def half_of_the_writes_conflict(rig: Rig) -> None:
-    conflict = Answer(
-        409, b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"on purpose"}'
-    )
-    churn(rig, Rule("409", conflict, WRITES, share=0.5), edits=40)
+    churn(rig, Rule("409", CONFLICT, WRITES, share=0.5), edits=40)
 
 
 @case("A07")

@@ -10,7 +10,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from cases_api import WRITES, all_well
+from cases_api import CONFLICT, WRITES, all_well
 from registry import case
 from rides import begin
 from rig import Rig, kill_at
@@ -236,9 +236,8 @@ def the_leader_is_killed_at_a_write(rig: Rig) -> None:
 
 @case("D03")
 def renewals_fail(rig: Rig) -> None:
-    conflict = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"on purpose"}'
     for rule in (
-        Rule("409", Answer(409, conflict), Match(verbs=("update",), resources=("leases",), identity="first")),
+        Rule("409", CONFLICT, Match(verbs=("update",), resources=("leases",), identity="first")),
         Rule("500", Answer(500), Match(resources=("leases",), identity="first")),
         Rule("hang", Hang(), Match(resources=("leases",), identity="first")),
     ):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cases_api import WATCHES, the_token_is_replaced_and_the_old_one_revoked
+from cases_api import CONFLICT, WATCHES, the_token_is_replaced_and_the_old_one_revoked
 from cases_life import two, wait_leader
 from rig import Rig, kill_at
 from stories import STORIES
@@ -94,10 +94,7 @@ def _one_conflict(rig: Rig) -> None:
     rig.caches.create("cache", size=1)
     rig.settle(lambda rig: rig.caches.ready("cache"))
     since = rig.journal.mark()
-    conflict = Answer(
-        409, b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"on purpose"}'
-    )
-    rig.proxy().inject(Rule("409", conflict, Match(verbs=("patch",), resources=("deployments",)), times=1), cut=False)
+    rig.proxy().inject(Rule("409", CONFLICT, Match(verbs=("patch",), resources=("deployments",)), times=1), cut=False)
     rig.caches.patch("cache", size=3)
     wait_until(lambda: rig.proxy().book.struck("409"), 30, "the conflict")
     healed_at = time.monotonic()
