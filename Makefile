@@ -137,6 +137,7 @@ faults-page: setup ## Write the results of `make faults` into docs/reliability.m
 .PHONY: soak
 soak: setup ## Ten edits a second for MINUTES=30, and what the operator holds meanwhile
 	MINUTES=$(or $(MINUTES),30) FRESH=1 $(FAULTS) operator/tests/faults/test_faults_soak.py $(ARGS)
+	PYTHONPATH=hack $(PY) -m faultrig.picture
 
 ##@ Generated files
 
