@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -125,6 +126,19 @@ class Rig:
         settled_at = time.monotonic()
         threading.Event().wait(quiet)  # nothing may happen: there is nothing to wait for
         return settled_at, time.monotonic()
+
+    def look(self, name: str) -> dict[str, Any]:
+        """The children, with name and uid taken out of them, to compare those of two resources."""
+        found = self.caches.get(name)
+        if found is None:
+            raise AssertionError(f"there is no Memcached {name}")
+        text = json.dumps(self.caches.look(name)).replace(found["metadata"]["uid"], "UID")
+        looks: dict[str, Any] = json.loads(text.replace(f'"{name}"', '"NAME"'))
+        for child in looks.values():
+            child["annotations"].pop("cache.example.com/desired-hash", None)
+            for given_by_the_cluster in ("clusterIP", "clusterIPs"):
+                child["spec"].pop(given_by_the_cluster, None)
+        return looks
 
     def last_write(self) -> float:
         """When the last write that took effect, Leases and events apart, ended; 0 before the first."""

@@ -5,7 +5,6 @@ Most bugs do not show from nothing, only from the state before. `STATES=1000` is
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -103,19 +102,6 @@ def _is_of(body: dict[str, Any], name: str) -> bool:
     return bool(metadata["name"] == name or (metadata.get("labels") or {}).get("memcached_cr") == name)
 
 
-def look(rig: Rig, name: str) -> dict[str, Any]:
-    """The children, with name and uid taken out of them, to compare those of two resources."""
-    found = rig.caches.get(name)
-    assert found is not None
-    text = json.dumps(rig.caches.look(name)).replace(found["metadata"]["uid"], "UID").replace(f'"{name}"', '"NAME"')
-    looks: dict[str, Any] = json.loads(text)
-    for child in looks.values():
-        child["annotations"].pop("cache.example.com/desired-hash", None)
-        for given_by_the_cluster in ("clusterIP", "clusterIPs"):
-            child["spec"].pop(given_by_the_cluster, None)
-    return looks
-
-
 def test_chained_states(rig: Rig, record_property: Callable[[str, object], None]) -> None:
     crd = yaml.safe_load(next((REPOSITORY / "config" / "crd" / "bases").glob("*memcacheds*")).read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -136,13 +122,13 @@ def test_chained_states(rig: Rig, record_property: Callable[[str, object], None]
             wrong.append(f"state {number}: {status} for {spec}")
             continue
         wait_until(lambda: reached(rig, NAME), 60, f"state {number} to be reached: {spec}")
-        here = look(rig, NAME)
+        here = rig.look(NAME)
         if number % TWIN_EVERY == 0:
             wrong += [f"O4: state {number}: {line}" for line in _twin(rig, spec, here)]
         if number % BAD_EVERY == 0:
             status = put(rig, NAME, {"size": 1, **next(bad)})
             refused += status >= 400
-            if status < 400 or look(rig, NAME) != here:
+            if status < 400 or rig.look(NAME) != here:
                 wrong.append(f"state {number}: a bad spec was answered with {status}")
         if previous is not None and number % BACK_EVERY == 0:
             backs += 1
@@ -164,7 +150,7 @@ def _twin(rig: Rig, spec: dict[str, Any], here: dict[str, Any]) -> list[str]:
     """Make the same from nothing, and compare."""
     put(rig, TWIN, spec)
     wait_until(lambda: reached(rig, TWIN), 60, f"a fresh one to be reached: {spec}")
-    fresh = look(rig, TWIN)
+    fresh = rig.look(TWIN)
     rig.caches.delete(TWIN)
     if spec.get("deletionPolicy") == "Orphan":
         wait_until(lambda: rig.caches.get(TWIN) is None, 30, "the twin to be gone")
@@ -178,7 +164,7 @@ def _back(rig: Rig, previous: dict[str, Any]) -> list[str]:
     """The spec of before brings the state of before."""
     put(rig, NAME, previous["spec"])
     wait_until(lambda: reached(rig, NAME), 60, f"the way back: {previous['spec']}")
-    now = look(rig, NAME)
+    now = rig.look(NAME)
     return [] if now == previous["look"] else [f"{previous['look']} != {now}"]
 
 
