@@ -35,8 +35,8 @@ COUNTED = 20
 """Resources whose requests are counted."""
 HELD = 100
 """Resources whose bytes are counted, after as many that fill whatever there is one of."""
-ROUNDS = 4
-"""Changes of each Deployment, to see whether a change leaves anything behind."""
+ROUNDS = 8
+"""Changes of each Deployment: so many that what a change leaves behind outweighs a connection that came or went."""
 IDLE_SECONDS = 20
 """Time for four renewals of the Lease."""
 QUIET_SECONDS = 1.5
@@ -120,8 +120,8 @@ def count_requests(stage: Stage, socket: Path) -> tuple[Requests, OperatorProces
     return counts, operator
 
 
-def weigh(stage: Stage, socket: Path) -> tuple[dict[str, float], list[tuple[str, int]]]:
-    """Bytes that a resource of one pod holds, and that a change of its Deployment leaves behind; and who holds them."""
+def weigh(stage: Stage, socket: Path) -> dict[str, list[tuple[str, float]]]:
+    """Bytes that a resource of one pod holds, and that a change of its Deployment leaves behind, by source file."""
 
     def fill(kind: str) -> list[str]:
         names = [f"{kind}-{number:03d}" for number in range(HELD)]
@@ -140,12 +140,10 @@ def weigh(stage: Stage, socket: Path) -> tuple[dict[str, float], list[tuple[str,
             for name in names:
                 stage.touch(name, {"metadata": {"labels": {"bench.example.com/round": str(number)}}})
         changed = footprint.held_at_rest(socket)
-    held = {
-        "a resource": (full.total() - half.total()) / HELD,
-        "a change": (changed.total() - full.total()) / (ROUNDS * HELD),
+    return {
+        "a resource": footprint.growth(half, full, HELD),
+        "a change": footprint.growth(full, changed, ROUNDS * HELD),
     }
-    holders = [(name, size // HELD) for name, size in footprint.growth(half, full)]
-    return held, holders
 
 
 @contextmanager
@@ -185,7 +183,7 @@ def check_on_cluster(limits: Limits, costs: dict[str, float]) -> list[str]:
         socket = stage.folder / "probe"
         requests, operator = count_requests(stage, socket)
         with operator:
-            held, holders = weigh(stage, socket)
+            holders = weigh(stage, socket)
     problems = []
     for phase, counted in requests.items():
         resources = 1 if phase in PER_OPERATOR else COUNTED
@@ -194,11 +192,12 @@ def check_on_cluster(limits: Limits, costs: dict[str, float]) -> list[str]:
             costs[f"{phase}: {kind}"] = count / resources
             print(f"  {phase:8} {kind:48} {count / resources:6.2f}   limit {allowed.get(kind, 0):g}")
         problems += [f"{phase}: {problem}" for problem in too_many_requests(counted, allowed, resources)]
-    for name, size in held.items():
-        costs[f"bytes held: {name}"] = round(size)
-        print(f"  {name} holds {size:,.0f} bytes   limit {limits.held.get(name, 0):,.0f}")
-    for name, size in holders[:8]:
-        print(f"    {size:6,} of it from {name.removeprefix(str(REPOSITORY) + os.sep)}")
+    held = {what: sum(size for _, size in by_file) for what, by_file in holders.items()}
+    for what, by_file in holders.items():
+        costs[f"bytes held: {what}"] = round(held[what])
+        print(f"  {what} holds {held[what]:,.0f} bytes   limit {limits.held.get(what, 0):,.0f}")
+        for name, size in by_file[:6]:
+            print(f"    {size:6,.0f} of it from {name.removeprefix(str(REPOSITORY) + os.sep)}")
     return problems + above(held, limits.held, "bytes")
 
 

@@ -12,8 +12,8 @@ from bench.rest import wait_unchanged
 
 PROBE = (str(Path(__file__).resolve().with_name("probe.py")), "run")
 SOCKET = "PROBE_SOCKET"
-CONNECTIONS = "aiohttp/connector.py"
-"""Where TLS buffers are made, 180 KiB a pooled connection: as many as the last burst needed, whatever the resources."""
+CONNECTIONS = ("/aiohttp/", "/yarl/", "/ssl.py")
+"""Where connections are made, 190 KiB each: as many as the last burst needed, until they have idled for a minute."""
 SETTLED = 2048
 """Two looks that differ by less (bytes) show an operator at rest."""
 INTERVAL = 2.0
@@ -28,7 +28,8 @@ def held(path: Path) -> Counter[str]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
         with connection.makefile("rb") as answer:
-            return Counter({name: size for name, size in json.loads(answer.read()).items() if CONNECTIONS not in name})
+            found = json.loads(answer.read())
+    return Counter({name: size for name, size in found.items() if not any(part in name for part in CONNECTIONS)})
 
 
 def held_at_rest(path: Path, timeout: float = 60) -> Counter[str]:
@@ -42,7 +43,7 @@ def held_at_rest(path: Path, timeout: float = 60) -> Counter[str]:
     )
 
 
-def growth(before: Mapping[str, int], after: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Source files by the bytes they hold more than before, the greatest first."""
-    more = {name: size - before.get(name, 0) for name, size in after.items()}
-    return sorted(((name, size) for name, size in more.items() if size > 0), key=lambda item: -item[1])
+def growth(before: Mapping[str, int], after: Mapping[str, int], causes: int) -> list[tuple[str, float]]:
+    """Source file -> bytes held more than before by each of so many causes (or less), most first."""
+    more = {name: (after.get(name, 0) - before.get(name, 0)) / causes for name in {*before, *after}}
+    return sorted(((name, size) for name, size in more.items() if size), key=lambda item: -abs(item[1]))

@@ -63,7 +63,8 @@ def test_the_hot_path_runs_and_tells_what_valgrind_counted() -> None:
 
 
 def test_growth_names_who_holds_more() -> None:
-    assert footprint.growth({"a": 5, "b": 5}, {"a": 5, "b": 6, "c": 9}) == [("c", 9), ("b", 1)]
+    grown = footprint.growth({"a": 5, "b": 5, "d": 4}, {"a": 5, "b": 6, "c": 9}, 2)
+    assert grown == [("c", 4.5), ("d", -2), ("b", 0.5)]
 
 
 def test_samples_are_shared_out_to_packages() -> None:
