@@ -25,19 +25,20 @@ class Mutant:
 
     def source(self) -> str:
         """The file's text with the mistake in it. Raises MutationError."""
-        return _replaced(self.file, self.old, self.new)
+        return _replaced(PACKAGE / self.file, self.old, self.new)
 
 
 def copy_package(folder: Path, edits: Iterable[tuple[str, str, str]]) -> Path:
     """Copy the package into `folder`, for PYTHONPATH, with (file, old, new) replaced in it. Raises MutationError."""
     shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
     for file, old, new in edits:
-        (folder / PACKAGE.name / file).write_text(_replaced(file, old, new), encoding="utf-8")
+        copied = folder / PACKAGE.name / file
+        copied.write_text(_replaced(copied, old, new), encoding="utf-8")
     return folder
 
 
-def _replaced(file: str, old: str, new: str) -> str:
-    text = (PACKAGE / file).read_text(encoding="utf-8")
+def _replaced(file: Path, old: str, new: str) -> str:
+    text = file.read_text(encoding="utf-8")
     if text.count(old) != 1:
         raise MutationError(f"not found once in {file}: {old}")
     return text.replace(old, new)

@@ -34,9 +34,9 @@ def _story(name: str, kill: int = 0) -> Callable[[Rig], None]:
     story = next(story for story in STORIES if story.name == name)
 
     def run(rig: Rig) -> None:
+        since = rig.journal.mark()
         operator = rig.start()
         story.arrange(rig)
-        since = rig.journal.mark()
         if kill:
             rig.proxy().inject(kill_at(operator, kill, Phase.BEFORE), cut=False)
             rig.expect_end(operator, -9)
@@ -95,7 +95,7 @@ def _one_conflict(rig: Rig) -> None:
     rig.settle(lambda rig: rig.caches.ready("cache"))
     since = rig.journal.mark()
     rig.proxy().inject(Rule("409", CONFLICT, Match(verbs=("patch",), resources=("deployments",)), times=1), cut=False)
-    rig.caches.patch("cache", size=3)
+    rig.caches.patch("cache", memory=128)  # of one child alone: no event of another makes up for it
     wait_until(lambda: rig.proxy().book.struck("409"), 30, "the conflict")
     healed_at = time.monotonic()
     at, watched = rig.settle(lambda rig: rig.caches.ready("cache"))
@@ -184,6 +184,13 @@ SEEDS = (
         "T3 self-trigger",
         _story("create"),
         ("O3",),
+        (
+            (
+                "controller/reconciler.py",
+                "troubles(old, status))\n        return None",
+                "troubles(old, status))\n        return 0.2",
+            ),
+        ),
     ),
     Seed(
         "a leader writes past its deadline",
