@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 from registry import case
@@ -361,8 +362,10 @@ def the_token_is_replaced_and_the_old_one_revoked(rig: Rig) -> None:
         secrets = object_path("v1", "secrets", rig.namespace)
         since = rig.journal.mark()
         for number in range(1, 4):
+            old = token.read_text()
             token.write_text(_token(rig, f"token-{number}"))
             rig.api.delete(f"{secrets}/token-{number - 1}")  # a token that is bound to it is no good any more
+            wait_until(partial(_refused, rig, old), 40, "the old token to be refused")  # the API server caches for 10 s
             rig.proxy().inject()  # watches that were let in by the old one end
             rig.caches.patch("cache", size=number + 1)
             rig.caches.wait_replicas("cache", number + 1, timeout=60)
@@ -380,6 +383,11 @@ def _token(rig: Rig, secret: str) -> str:
     request = {"spec": {"expirationSeconds": 3600, "boundObjectRef": bound}}
     path = object_path("v1", "serviceaccounts", rig.namespace, "rotated")
     return str(rig.api.create(f"{path}/token", request)["status"]["token"])
+
+
+def _refused(rig: Rig, token: str) -> bool:
+    review = rig.api.create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": token}})
+    return not review["status"].get("authenticated", False)
 
 
 def _with_token(rig: Rig, token: Path) -> Path:
