@@ -7,6 +7,7 @@ retried write is decided on fresh state.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,13 +24,15 @@ from memcached_operator.kube.errors import error_from_response
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML: the body stays JSON
+APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML, but for some characters: see `_as_yaml`
 
 CONNECT_SECONDS = 10.0
 LIST_SECONDS = 300.0
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 _MUTATING = frozenset({"create", "update", "patch", "delete"})
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -196,7 +199,7 @@ class KubeClient:
         """Server-side apply, forced: we own what we declare (KEP-555)."""
         query = {**self._as_manager, "force": "true"}
         return await self._send(
-            _Call("patch", gvr.plural, gvr.path(namespace, name), query, encode(manifest), APPLY_PATCH)
+            _Call("patch", gvr.plural, gvr.path(namespace, name), query, _as_yaml(encode(manifest)), APPLY_PATCH)
         )
 
     async def patch(
@@ -291,6 +294,14 @@ class KubeClient:
             raise TransientError(f"{what}: {type(error).__name__}: {error}") from error
         finally:
             self._on_request(call.verb, call.resource, code)
+
+
+def _as_yaml(json: bytes) -> bytes:
+    """The same JSON, for a reader of YAML 1.1: what that refuses, or takes for the end of a line, is escaped.
+
+    An annotation may hold such characters. Others stay as they are: YAML has no escapes for halves of a pair.
+    """
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.decode()).encode()
 
 
 def _expect_json(response: aiohttp.ClientResponse, what: str) -> None:

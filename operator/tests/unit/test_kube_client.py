@@ -68,6 +68,23 @@ def cache(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x", "namespace": "ns"}, "spec": {"size": 1, **spec}}
 
 
+@pytest.mark.parametrize(
+    "code", (0x09, 0x1F, 0x22, 0x5C, 0x7F, 0x85, 0x98, 0xA0, 0x2028, 0x2029, 0xFEFF, 0xFFFF, 0x10990D)
+)
+async def test_what_is_applied_is_the_same_to_a_reader_of_yaml(tmp_path: Path, code: int) -> None:
+    # The API server reads an apply as YAML, which does not take every character of JSON as it is.
+    body = {"metadata": {"name": "x", "annotations": {"a": f"b{chr(code)}c"}}}
+    sent: list[bytes] = []
+
+    async def keep(request: web.Request) -> web.Response:
+        sent.append(await request.read())
+        return web.json_response({})
+
+    async with wired(tmp_path, keep) as w:
+        await w.client.apply(DEPLOYMENTS, "ns", "x", body)
+    assert yaml.safe_load(sent[0]) == json.loads(sent[0]) == body
+
+
 async def test_every_verb_does_what_it_says(tmp_path: Path) -> None:
     async with wired(tmp_path) as w:
         w.server.api.add(MEMCACHEDS, cache())
