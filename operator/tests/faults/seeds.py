@@ -89,12 +89,12 @@ def _broken_watches(rig: Rig) -> None:
 
 
 def _one_conflict(rig: Rig) -> None:
-    """A write meets a conflict, once, and nothing else happens."""
+    """A write meets a conflict or three, and nothing else happens."""
     rig.start()
     rig.caches.create("cache", size=1)
     rig.settle(lambda rig: rig.caches.ready("cache"))
     since = rig.journal.mark()
-    rig.proxy().inject(Rule("409", CONFLICT, Match(verbs=("patch",), resources=("deployments",)), times=1), cut=False)
+    rig.proxy().inject(Rule("409", CONFLICT, Match(verbs=("patch",), resources=("deployments",)), times=3), cut=False)
     rig.caches.patch("cache", memory=128)  # of one child alone: no event of another makes up for it
     wait_until(lambda: rig.proxy().book.struck("409"), 30, "the conflict")
     healed_at = time.monotonic()
