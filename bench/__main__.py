@@ -138,11 +138,13 @@ class Racer:
 
 
 def commit() -> str:
-    """The commit that is measured, with `-dirty` when the operator's files differ from it."""
-    git = ["git", "-C", str(REPOSITORY)]
-    head = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True)
-    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "operator/memcached_operator"], check=False)
-    return head.stdout.strip() + ("-dirty" if changed.returncode else "")
+    """The last commit that changed the operator, with `-dirty` when its files differ from it."""
+    git, package = ["git", "-C", str(REPOSITORY)], "operator/memcached_operator"
+    last = subprocess.run(
+        [*git, "log", "-1", "--abbrev=10", "--format=%h", "--", package], capture_output=True, text=True, check=True
+    )
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", package], check=False)
+    return last.stdout.strip() + ("-dirty" if changed.returncode else "")
 
 
 def race_all(races: Sequence[Race], arguments: argparse.Namespace) -> None:
