@@ -104,7 +104,7 @@ def priority_and_fairness_rejects(rig: Rig) -> None:
     rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
     schema = {
         "priorityLevelConfiguration": {"name": "squeeze"},
-        "matchingPrecedence": 1,
+        "matchingPrecedence": 2,  # 1 is for the schema `exempt` alone
         "rules": [{"subjects": [subject], "resourceRules": [rule]}],
     }
 
