@@ -344,7 +344,7 @@ def _without_empty(value: Any) -> Any:
     """Without null and empty fields, which Kubernetes drops or fills in; `effect: ""` of a toleration is none."""
     if isinstance(value, dict):
         plain = {key: _without_empty(item) for key, item in value.items()}
-        return {key: item for key, item in plain.items() if item not in (None, "", [], {})}
+        return {key: item for key, item in plain.items() if item not in (None, "", [], {})} or None
     if isinstance(value, list):
-        return [_without_empty(item) for item in value]
+        return [_without_empty(item) for item in value] or None
     return value or None

@@ -194,6 +194,10 @@ def test_growing_pauses_between_failures_are_patience() -> None:
     assert ORACLES["O9"](replace(good(), requests=requests)) == []
 
 
+def test_an_empty_list_is_as_good_as_none() -> None:
+    assert ORACLES["O5"](changed(lambda objects: objects["memcacheds"][0]["spec"].update(tolerations=[]))) == []
+
+
 def test_what_varies_between_clean_runs_is_masked() -> None:
     runs: list[dict[str, object]] = [{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 1}]
     assert varying(runs) == {"b"}
