@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from client_pod import ClientPod, start_client_pod
 from pytest_kind import KindCluster
-from real_cluster import IMAGE, OPERATOR_NAMESPACE, RESTRICTED, Cluster, credentials, make
+from real_cluster import IMAGE, OPERATOR_NAMESPACE, RESTRICTED, Cluster, credentials, make, operator_repository
 
 from controlplane.api import Api, ApiError, object_path
 from memcacheds import CACHES, Memcacheds
@@ -42,9 +42,9 @@ def cluster(kind_cluster: KindCluster, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def image(kind_cluster: KindCluster, cluster: Cluster) -> str:
-    """The operator's image, built from this tree and loaded into the cluster. Its tag is its content's.
+    """The operator's image, built from this tree, loaded into the cluster, and in E2E_REGISTRY where that is set.
 
-    E2E_IMAGE names another one, which is there already.
+    Its tag is its content's. E2E_IMAGE names another one, which is there already.
     """
     if given := os.environ.get("E2E_IMAGE"):
         kind_cluster.load_docker_image(given)
@@ -53,9 +53,11 @@ def image(kind_cluster: KindCluster, cluster: Cluster) -> str:
     make(cluster, "docker-build", f"IMG={IMAGE}:e2e")
     inspect = [tool, "image", "inspect", "--format", "{{.Id}}", f"{IMAGE}:e2e"]
     found = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
-    tagged = f"{IMAGE}:e2e-{found.rpartition(':')[2][:12]}"
+    tagged = f"{operator_repository()}:e2e-{found.rpartition(':')[2][:12]}"
     subprocess.run([tool, "tag", f"{IMAGE}:e2e", tagged], check=True)
     kind_cluster.load_docker_image(tagged)
+    if operator_repository() != IMAGE:
+        make(cluster, "docker-push", f"IMG={tagged}")
     return tagged
 
 

@@ -102,6 +102,16 @@ def make(cluster: Cluster, *words: str) -> str:
     return done.stdout
 
 
+def operator_repository() -> str:
+    """Where the operator's images are: in E2E_REGISTRY, where it is set.
+
+    One name in all suites: once a kubelet has pulled an image, it does not run the same one under another name that it
+    never pulled (KEP-2535), although `kind load` has put it there.
+    """
+    registry = os.environ.get("E2E_REGISTRY", "").rstrip("/")
+    return f"{registry}/memcached-operator" if registry else IMAGE
+
+
 def credentials(kubeconfig: Path, folder: Path) -> Credentials:
     """The current context's server and client certificate, with the PEM files written into `folder`."""
     config: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())

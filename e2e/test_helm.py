@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +13,16 @@ from typing import Any
 
 import pytest
 from pytest_kind import KindCluster
-from real_cluster import IMAGE, OPERATOR_NAMESPACE, READY, RESTRICTED, Cluster, lives, make, wait_serving
+from real_cluster import (
+    OPERATOR_NAMESPACE,
+    READY,
+    RESTRICTED,
+    Cluster,
+    lives,
+    make,
+    operator_repository,
+    wait_serving,
+)
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
@@ -103,9 +111,7 @@ def chart(cluster: Cluster, images: tuple[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def previous_chart(cluster: Cluster, kind_cluster: KindCluster, memcached_image: str) -> Path:
     """The chart of the release before this one; its image is in the cluster."""
-    registry = os.environ.get("E2E_REGISTRY")
-    # The name that other suites give it too, or each would build it anew.
-    base = f"{registry}/memcached-operator" if registry else IMAGE
+    base = operator_repository()
     said = make(cluster, "previous-release", f"IMAGE_TAG_BASE={base}", f"MEMCACHED_IMAGE={memcached_image}")
     image, built = re.search(r"image (\S+), bundle", said), re.search(r"^\S+\.tgz$", said, re.MULTILINE)
     assert image, said

@@ -19,7 +19,16 @@ from typing import Any
 
 import pytest
 import yaml
-from real_cluster import OPERATOR_NAMESPACE, READY, RESTRICTED, Cluster, lives, make, to_json, wait_serving
+from real_cluster import (
+    OPERATOR_NAMESPACE,
+    READY,
+    RESTRICTED,
+    Cluster,
+    lives,
+    make,
+    to_json,
+    wait_serving,
+)
 
 from controlplane import wait_until
 from controlplane.api import ApiError, object_path
@@ -149,10 +158,7 @@ def registry() -> str:
 @pytest.fixture(scope="module")
 def current(cluster: Cluster, registry: str, image: str, memcached_image: str) -> Release:
     """This tree: image and bundle in the registry. The committed bundle stays as it is."""
-    pushed = f"{registry}/memcached-operator:{image.rpartition(':')[2]}"
-    subprocess.run([os.environ.get("CONTAINER_TOOL", "docker"), "tag", image, pushed], check=True)
-    make(cluster, "docker-push", f"IMG={pushed}")
-    make(cluster, "bundle", f"BUNDLE_ROOT={BUILT}", f"IMG={pushed}", f"MEMCACHED_IMAGE={memcached_image}")
+    make(cluster, "bundle", f"BUNDLE_ROOT={BUILT}", f"IMG={image}", f"MEMCACHED_IMAGE={memcached_image}")
     bundle = f"{registry}/memcached-operator-bundle:v{__version__}-{digest(BUILT)}"
     make(cluster, "bundle-build", "bundle-push", f"BUNDLE_ROOT={BUILT}", f"BUNDLE_IMG={bundle}")
     return Release(__version__, bundle, BUILT / "bundle")
