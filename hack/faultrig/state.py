@@ -57,12 +57,12 @@ def flat(state: State) -> dict[str, object]:
     A uid becomes the name of the object that has it, so that a child of a former object of the same name shows.
     """
     owners = {body["metadata"]["uid"]: f"{MEMCACHEDS}/{body['metadata']['name']}" for body in state.of(MEMCACHEDS)}
-    leaves: dict[str, object] = {}
+    found: dict[str, object] = {}
     for plural in (MEMCACHEDS, *CHILDREN):
         for body in state.of(plural):
-            leaves.update(_leaves(f"{plural}/{body['metadata']['name']}", _plain(plural, body, owners)))
-    leaves.update(_leaves(PODS, _pods(state)))
-    return leaves
+            found.update(leaves(f"{plural}/{body['metadata']['name']}", _plain(plural, body, owners)))
+    found.update(leaves(PODS, _pods(state)))
+    return found
 
 
 def differences(one: Mapping[str, object], other: Mapping[str, object], masked: frozenset[str]) -> list[str]:
@@ -127,12 +127,13 @@ def _pods(state: State) -> Body:
     return counted
 
 
-def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
+def leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
+    """Every leaf of a body with its path."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield from _leaves(f"{path}.{key}", item)
+            yield from leaves(f"{path}.{key}", item)
     elif isinstance(value, list) and value:
         for number, item in enumerate(value):
-            yield from _leaves(f"{path}[{number}]", item)
+            yield from leaves(f"{path}[{number}]", item)
     else:
         yield path, value

@@ -20,7 +20,7 @@ from controlplane import wait_until
 from controlplane.api import object_path
 from controlplane.paths import REPOSITORY
 from faultrig.oracles import ORACLES
-from faultrig.state import read
+from faultrig.state import differences, leaves, read
 from memcached_specs import broken_specs, valid_specs
 from memcacheds import CACHES
 
@@ -141,7 +141,7 @@ def test_chained_states(rig: Rig, record_property: Callable[[str, object], None]
     record_property("touched", len(wanted & seen))
     record_property("properties", len(wanted))
     wrong += ORACLES["O7"](rig.evidence(0)) + ORACLES["O9"](rig.evidence(0)) + ORACLES["O10"](rig.evidence(0))
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
     if STATES >= 1000:
         assert sorted(wanted - seen) == []
 
@@ -157,7 +157,7 @@ def _twin(rig: Rig, spec: dict[str, Any], here: dict[str, Any]) -> list[str]:
         for version, plural in (("apps/v1", "deployments"), ("v1", "services"), ("policy/v1", "poddisruptionbudgets")):
             rig.api.request("DELETE", object_path(version, plural, rig.namespace, TWIN))
     rig.caches.wait_gone(TWIN, timeout=90)
-    return [] if fresh == here else [f"{spec}: {here} != {fresh}"]
+    return _unlike(here, fresh)
 
 
 def _back(rig: Rig, previous: dict[str, Any]) -> list[str]:
@@ -165,7 +165,21 @@ def _back(rig: Rig, previous: dict[str, Any]) -> list[str]:
     put(rig, NAME, previous["spec"])
     wait_until(lambda: reached(rig, NAME), 60, f"the way back: {previous['spec']}")
     now = rig.look(NAME)
-    return [] if now == previous["look"] else [f"{previous['look']} != {now}"]
+    return _unlike(previous["look"], now)
+
+
+def _unlike(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    return differences(_filled(one), _filled(other), frozenset())
+
+
+def _filled(look: dict[str, Any]) -> dict[str, object]:
+    """The leaves that say something: an empty map is as good as none.
+
+    imagePullPolicy is left to the API server, on purpose, which sets it by the tag of the first image and never again:
+    a chain that began with another tag has another one than a fresh Deployment.
+    """
+    found = dict(leaves("", look))
+    return {path: value for path, value in found.items() if value not in ({}, []) and "imagePullPolicy" not in path}
 
 
 @pytest.mark.parametrize("spec", RARE, ids=("affinity", "spread"))
