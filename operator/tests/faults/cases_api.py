@@ -95,40 +95,6 @@ def too_many_requests_in_other_words(rig: Rig) -> None:
     ride(rig, *(Gap((rule,), seconds=3) for rule in (*rules, Rule("nothing", Answer(429)))))
 
 
-@case("A10")
-def priority_and_fairness_rejects(rig: Rig) -> None:
-    root = "/apis/flowcontrol.apiserver.k8s.io/v1"
-    limited = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
-    level = {"type": "Limited", "limited": {**limited, "limitResponse": {"type": "Reject"}}}
-    subject = {"kind": "User", "user": {"name": OPERATOR_USER}}
-    rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
-    schema = {
-        "priorityLevelConfiguration": {"name": "squeeze"},
-        "matchingPrecedence": 2,  # 1 is for the schema `exempt` alone
-        "rules": [{"subjects": [subject], "resourceRules": [rule]}],
-    }
-
-    def squeeze(rig: Rig) -> None:
-        since = rig.journal.mark()
-        rig.api.create(f"{root}/prioritylevelconfigurations", {"metadata": {"name": "squeeze"}, "spec": level})
-        rig.api.create(f"{root}/flowschemas", {"metadata": {"name": "squeeze"}, "spec": schema})
-        try:
-            rig.caches.patch("new", size=1)
-            wait_until(
-                lambda: [e for e in rig.journal.entries(since) if e.committed == 429], 60, "requests to be rejected"
-            )
-        finally:
-            rig.api.delete(f"{root}/flowschemas/squeeze")
-            rig.api.delete(f"{root}/prioritylevelconfigurations/squeeze")
-        rig.caches.patch("new", size=2)
-
-    begin(rig)
-    rig.caches.create("new", size=2)
-    rig.settle(lambda rig: rig.caches.ready("new"))
-    squeeze(rig)
-    all_well(rig, "kept", "drifted", "new")
-
-
 @case("A11")
 def watches_are_cut_each_second(rig: Rig) -> None:
     churn(rig, Rule("cut", Cut(1.0), WATCHES), edits=60, seconds=20)
