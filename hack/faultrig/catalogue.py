@@ -71,7 +71,7 @@ CATALOGUE = (
         "priority and fairness rejects us",
         "-",
         "-",
-        absent="a priority level without shares, for our user alone, rejected nothing on this control plane; why is not "
+        absent="a priority level without shares, for our user alone, rejected nothing here; why is not "
         "known. A08 and A09 answer 429 in its stead",
     ),
     Case("A11", "watches cut each second", "proxy: reset after 1 s", "no edit is lost"),
