@@ -208,6 +208,10 @@ def more_than_the_workers_can_hold(rig: Rig) -> None:
     all_well(rig, *names)
 
 
+def _ended_or_ready(process: OperatorProcess, rig: Rig) -> bool:
+    return not process.alive() or bool(rig.caches.ready("cache"))
+
+
 @case("D01")
 def the_leader_is_killed_at_a_write(rig: Rig) -> None:
     for phase in Phase:
@@ -217,7 +221,7 @@ def the_leader_is_killed_at_a_write(rig: Rig) -> None:
             rule = kill_at(first, k, phase)
             rig.proxy("first").inject(rule, cut=False)
             rig.caches.create("cache", size=2)
-            rig.settle(lambda rig, first=first: not first.alive() or rig.caches.ready("cache"), quiet=0)  # type: ignore[misc]
+            rig.settle(partial(_ended_or_ready, first), quiet=0)
             struck = rig.proxy("first").book.struck(rule.name) > 0
             if struck:
                 first.wait(30)

@@ -20,10 +20,10 @@ import pytest
 
 pytest.register_assert_rewrite("cases_api", "cases_events", "cases_life", "cases_others", "cases_inputs", "cases_scale")
 
-from rig import Rig  # noqa: E402
+from rig import Rig  # noqa: E402 - asserts of the cases are to be rewritten
 
-from controlplane import ControlPlane  # noqa: E402 - asserts of what follows are to be rewritten
-from faultrig import results  # noqa: E402
+from controlplane import ControlPlane  # noqa: E402 - as above
+from faultrig import results  # noqa: E402 - as above
 
 _BUDGET = float(os.environ.get("BUDGET", "0")) * 60
 _BEGAN = time.monotonic()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 import cases_api  # noqa: F401 - they register their cases
-import cases_events  # noqa: F401
-import cases_inputs  # noqa: F401
-import cases_life  # noqa: F401
-import cases_others  # noqa: F401
-import cases_scale  # noqa: F401
+import cases_events  # noqa: F401 - its cases register themselves
+import cases_inputs  # noqa: F401 - its cases register themselves
+import cases_life  # noqa: F401 - its cases register themselves
+import cases_others  # noqa: F401 - its cases register themselves
+import cases_scale  # noqa: F401 - its cases register themselves
 import pytest
 from registry import RUNS
 from rig import Rig
