@@ -112,7 +112,7 @@ def _refused(rig: Rig) -> bool:
     return (
         "NameConflict" in str(status.get("conditions"))
         and status.get("readyReplicas") == deployment.get("readyReplicas") == found["spec"]["size"]
-        and rig.caches.condition(NAME, "Available").get("status") == "True"
+        and rig.caches.condition(NAME, "Available").get("reason") == "AllReady"
     )
 
 
